@@ -1,0 +1,1 @@
+"""What ATK keeps, and how nothing of it is lost."""

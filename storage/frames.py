@@ -1,0 +1,120 @@
+r"""Framed lines: the form of the operation journal and of a run's `attempts.log`.
+
+One frame is `LLLLLLLL CCCCCCCC {json}\n`: the body's length and CRC-32 in hexadecimal, then the body. The
+body's `prev` is the SHA-256 of the body before it, so a frame that was taken out, put in or changed shows.
+A file of frames is valid at every frame border, which is what makes one append a commit point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+HEADER = 18
+"""Bytes before a body: two hexadecimal numbers of eight digits, each followed by a space."""
+
+ORIGIN = "0" * 64
+"""The `prev` of a file's first frame."""
+
+MAX_BODY = 256 * 1024 * 1024
+"""A length beyond this is damage, not data: nothing in ATK writes such a frame."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame as it was read: its body, the body's digest, and where it lies in the file."""
+
+    body: dict[str, Any]
+    digest: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How a file of frames ends.
+
+    `clean`: at a frame border. `torn`: with the beginning of a frame, as an interrupted append leaves it.
+    `damaged`: a whole frame is wrong; what follows cannot be trusted and nothing may be cut.
+    """
+
+    state: Literal["clean", "torn", "damaged"]
+    offset: int
+    reason: str = ""
+
+
+def canonical(value: object) -> bytes:
+    """Returns `value` as canonical JSON: sorted keys, no spaces, ASCII. Digests are taken over this form.
+
+    Raises:
+        ValueError: A number is NaN or infinite.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+
+
+def digest(data: bytes) -> str:
+    """Returns the SHA-256 of `data` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode(body: dict[str, Any]) -> tuple[bytes, str]:
+    """Returns `body` as one frame, and the digest that the next frame names as `prev`."""
+    raw = canonical(body)
+    return b"%08x %08x %s\n" % (len(raw), zlib.crc32(raw), raw), digest(raw)
+
+
+def scan(data: bytes, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame | Tail]:
+    """Yields the frames of `data`, then one `Tail` that says how it ends.
+
+    `offset` is where `data` begins in its file and `prev` the digest of the frame before it.
+    """
+    at = 0
+    while at < len(data):
+        found = _frame(data, at, offset, prev)
+        yield found
+        if isinstance(found, Tail):
+            return
+        prev, at = found.digest, found.end - offset
+    yield Tail("clean", offset + at)
+
+
+def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
+    """Reads one frame at `at`. A frame that is cut short or zero-filled is torn; one that is whole and wrong is damage."""
+    here = offset + at
+    rest = data[at:]
+    if not rest.strip(b"\0"):
+        return Tail("torn", here, "the last bytes are zero-filled")
+    header = rest[:HEADER]
+    length = _length(header)
+    if length is None:
+        whole = len(rest) >= HEADER and b"\0" not in rest
+        torn = not whole and (len(rest) < HEADER or not rest[rest.find(b"\0") :].strip(b"\0"))
+        return Tail("torn" if torn else "damaged", here, "the frame's header is not readable")
+    end = HEADER + length
+    if len(rest) < end + 1:
+        return Tail("torn", here, "the last frame is shorter than its length")
+    body, terminator = rest[HEADER:end], rest[end : end + 1]
+    if zlib.crc32(body) != int(header[9:17], 16) or terminator != b"\n":
+        # A write that reached the disk only in part ends in zeros, or lacks its last byte; anything else is rot.
+        last = len(rest) == end + 1
+        zeros = last and (not rest[-1:].strip(b"\0"))
+        return Tail("torn" if zeros else "damaged", here, "the frame's checksum is wrong")
+    value = json.loads(body)
+    if value.get("prev") != prev:
+        return Tail("damaged", here, "the frame does not follow the one before it")
+    return Frame(value, digest(body), here, here + end + 1)
+
+
+def _length(header: bytes) -> int | None:
+    if len(header) < HEADER or header[8:9] != b" " or header[17:18] != b" ":
+        return None
+    try:
+        length = int(header[:8], 16)
+        int(header[9:17], 16)
+    except ValueError:
+        return None
+    return length if length <= MAX_BODY else None

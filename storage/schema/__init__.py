@@ -1,0 +1,1 @@
+"""Frozen records: no I/O, no clock, no randomness."""
