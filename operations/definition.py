@@ -1,0 +1,165 @@
+"""One operation, defined once.
+
+The MCP tool, the inspector command, the reference page and the contract tests are all
+read off an `Operation`; none of them repeats it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from operations.context import Context
+from storage.errors import AtkError, NextCall
+
+
+class Model(BaseModel):
+    """The base of requests, responses and their parts: frozen, strict, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Request(Model):
+    """The base of every operation's request."""
+
+    project_path: Annotated[
+        str | None, Field(description="The project's folder. Default: the server's working folder.")
+    ] = None
+
+
+class WriteRequest(Request):
+    """The base of a request that changes something."""
+
+    request_id: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=128,
+            description="Your own id of this call, unique in the project. The same id with the same arguments "
+            "returns the recorded response instead of acting twice.",
+        ),
+    ] = None
+
+
+class NextStep(Model):
+    """A call that leads on. `supply` names what only the client or the person can give."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    supply: dict[str, str] = {}
+
+
+class Response(Model):
+    """The base of every operation's response: status first, then what to do next."""
+
+    message: Annotated[str, Field(description="What happened, in a sentence.")]
+    journal_record: Annotated[int | None, Field(description="The journal record that holds this.")] = None
+    warnings: list[str] = []
+    next: list[NextStep] = []
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResponseT = TypeVar("ResponseT", bound=Response)
+Handler = Callable[[RequestT, Context], ResponseT]
+Replay = Callable[[RequestT, Context, ResponseT], ResponseT]
+
+
+class Effect(StrEnum):
+    """What an operation may touch. Lock, journal and MCP annotations follow from it."""
+
+    READ = "read"
+    """Reads the project: no lock, no journal record, nothing written."""
+
+    STORE = "store"
+    """Changes records under `.atk/` (and ATK's own refs), nothing of the user's."""
+
+    WORKTREE = "worktree"
+    """Like `STORE`, and changes files of the worktree or moves the branch."""
+
+    RUN = "run"
+    """Like `STORE`, and starts the target agent: an open world."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call worth showing. The reference page prints it and a test checks that it validates."""
+
+    summary: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation(Generic[RequestT, ResponseT]):
+    """A named, typed thing that ATK can do."""
+
+    name: str
+    group: str
+    description: str
+    request: type[RequestT]
+    response: type[ResponseT]
+    effect: Effect
+    idempotent: bool
+    raises: tuple[type[AtkError], ...]
+    examples: tuple[Example, ...]
+    handler: Handler[RequestT, ResponseT]
+    replay: Replay[RequestT, ResponseT] | None
+
+    @property
+    def summary(self) -> str:
+        """The description's first line."""
+        return self.description.splitlines()[0]
+
+    @property
+    def title(self) -> str:
+        """The name as words, for people."""
+        return self.name.replace("_", " ").capitalize()
+
+
+def operation(  # noqa: PLR0913 - each is one fact of the definition
+    *,
+    effect: Effect,
+    idempotent: bool = False,
+    raises: tuple[type[AtkError], ...] = (),
+    examples: tuple[Example, ...] = (),
+    replay: Replay[Any, Any] | None = None,
+) -> Callable[[Handler[RequestT, ResponseT]], Operation[RequestT, ResponseT]]:
+    """Turns a handler into an `Operation`.
+
+    The name comes from the function, the group from its folder, the description from
+    its docstring, and both models from its annotations. `replay` brings a recorded
+    response up to date when a `request_id` is repeated.
+
+    Raises:
+        TypeError: The handler is not named after its module, or has no docstring.
+    """
+
+    def define(handler: Handler[RequestT, ResponseT]) -> Operation[RequestT, ResponseT]:
+        group, name = handler.__module__.split(".")[-2:]
+        if handler.__name__ != name or not handler.__doc__:
+            raise TypeError(f"{handler.__module__} must define a function {name!r} with a docstring.")
+        hints = get_type_hints(handler)
+        return Operation(
+            name=name,
+            group=group,
+            description=inspect.cleandoc(handler.__doc__),
+            request=hints["request"],
+            response=hints["return"],
+            effect=effect,
+            idempotent=idempotent or effect is Effect.READ,
+            raises=raises,
+            examples=examples,
+            handler=handler,
+            replay=replay,
+        )
+
+    return define
+
+
+def steps(*calls: NextCall) -> list[NextStep]:
+    """Returns calls as the `next` of a response."""
+    return [NextStep(tool=c.tool, arguments=dict(c.arguments), supply=dict(c.supply)) for c in calls]

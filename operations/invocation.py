@@ -1,0 +1,130 @@
+"""The one way to run an operation: the server, the inspector and the tests all come through here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from operations.context import Context
+from operations.definition import Effect, Operation, RequestT, ResponseT
+from storage.errors import AtkError, NextCall
+from storage.project import Project, ProjectNotInitialized, StorageFailed
+from storage.transaction import Call, Replayed
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidArguments(AtkError):
+    """The arguments do not fit the operation's schema. Nothing was done."""
+
+    message = "{operation}: {problems}."
+    next_calls = (NextCall("{operation}", supply={"arguments": "corrected as the message says"}),)
+
+    operation: str
+    problems: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class FolderMissing(AtkError):
+    """`project_path` is not a folder."""
+
+    message = "project_path {given!r} is not a folder. Give an existing folder, absolute or below the working folder."
+    next_calls = (NextCall("get_status", supply={"project_path": "an existing folder"}),)
+
+    given: str
+
+
+def invoke(
+    operation: Operation[RequestT, ResponseT],
+    arguments: Mapping[str, Any],
+    *,
+    progress: Callable[[float, float | None, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    stays: bool = False,
+) -> ResponseT:
+    """Validates `arguments` and runs the handler.
+
+    `progress` is called with (done, total or None, note); `cancelled` is asked now and then;
+    `stays` says that the caller waits until a run has ended.
+
+    Raises:
+        AtkError: The operation declined; the error's facts and `next` say why and what to do.
+    """
+    request = _validated(operation, arguments)
+    root = os.path.realpath(os.path.expanduser(request.project_path or os.getcwd()))
+    if not os.path.isdir(root):
+        raise FolderMissing(given=str(request.project_path))
+    request_id = getattr(request, "request_id", None)
+    given = {k: v for k, v in arguments.items() if k not in ("project_path", "request_id")}
+    extra: dict[str, Any] = {k: v for k, v in (("progress", progress), ("cancelled", cancelled)) if v is not None}
+    context = Context(
+        root=root,
+        now=_now(),
+        call=Call(operation=operation.name, arguments=given, request_id=request_id, at=_now().isoformat()),
+        stays=stays,
+        **extra,
+    )
+    try:
+        if request_id is not None:
+            with suppress(ProjectNotInitialized):
+                Project.open(root).check_replay(context.call)
+        return operation.handler(request, context)
+    except Replayed as found:
+        recorded = operation.response.model_validate_json(json.dumps(found.response))
+        return operation.replay(request, context, recorded) if operation.replay else recorded
+    except OSError as error:
+        raise StorageFailed.of(error) from error
+
+
+def _validated(operation: Operation[RequestT, ResponseT], arguments: Mapping[str, Any]) -> RequestT:
+    try:
+        # JSON mode: arrays may become tuples and text enums, while "3" stays no number and 1 no boolean.
+        text = json.dumps(dict(arguments), allow_nan=False)
+    except ValueError:
+        raise InvalidArguments(operation=operation.name, problems=["NaN and infinity are no JSON numbers"]) from None
+    try:
+        return operation.request.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidArguments(operation=operation.name, problems=_problems(operation, error)) from None
+
+
+def _problems(operation: Operation[Any, Any], error: ValidationError) -> list[str]:
+    """One sentence a mistake: the field, what is wrong, what was given."""
+    known = list(operation.request.model_fields)
+    found = []
+    for mistake in error.errors(include_url=False):
+        where = ".".join(str(part) for part in mistake["loc"]) or "arguments"
+        if mistake["type"] == "extra_forbidden":
+            near = get_close_matches(str(mistake["loc"][-1]), known, 1, 0.5) if len(mistake["loc"]) == 1 else []
+            found.append(f"{where} is not a field" + (f" (did you mean {near[0]}?)" if near else _fields(known)))
+        elif mistake["type"] == "missing":
+            found.append(f"{where} is required")
+        else:
+            what = mistake["msg"][:1].lower() + mistake["msg"][1:]
+            found.append(f"{where}: {what} (given: {_cut(mistake['input'])})")
+    return found
+
+
+def _fields(known: list[str]) -> str:
+    return f" (fields: {', '.join(known)})"
+
+
+def _cut(value: object, limit: int = 80) -> str:
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    return shown if len(shown) <= limit else shown[:limit] + "…"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def is_reading(operation: Operation[Any, Any]) -> bool:
+    """Whether `operation` leaves everything as it is."""
+    return operation.effect is Effect.READ
