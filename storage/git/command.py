@@ -1,0 +1,292 @@
+"""Runs git: the only module that starts it, with an environment in which nothing of the user's runs or changes.
+
+Everything goes through GitPython's command layer, which is imported at the first call. Arguments are fixed options and
+object ids; paths travel as bytes, ended by NUL, over standard input and output.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess  # noqa: TID251 - for PIPE and TimeoutExpired; the process itself is started by GitPython
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+from storage.git.failures import CorruptRepository, GitMissing, GitSyncFailed, GitTimedOut, UnsafeOwner, failure
+
+if TYPE_CHECKING:
+    from git.cmd import Git as Command
+
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_EDITOR": "false",
+    "GIT_ASKPASS": "false",
+    "SSH_ASKPASS": "false",
+}
+"""What every child gets. All other GIT_* variables are taken away from it."""
+
+SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.safecrlf": "false",
+    "core.fsync": "committed,index,reference",
+    "core.fsyncMethod": "fsync",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "i18n.commitEncoding": "UTF-8",
+}
+"""Settings that stand above the user's. The rest of the user's configuration holds: filters need it."""
+
+TIME_LIMIT = 120.0
+"""Seconds that one call may take before it is asked to end with SIGTERM, never SIGKILL: git then removes its locks."""
+
+CHUNK = 1 << 20
+"""Bytes of a blob that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one git command said."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Where and under what settings one command runs."""
+
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Git:
+    """Git at one project folder. One object belongs to one thread: the persistent object reader cannot be shared.
+
+    Attributes:
+        root: The real path of the project folder.
+    """
+
+    def __init__(self, root: str, program: str = "git") -> None:
+        self.root = os.path.realpath(root)
+        self.program = program
+        self._reader: Any = None
+
+    def run(  # noqa: PLR0913 - each is one property of a process
+        self,
+        *arguments: str,
+        stdin: bytes | BinaryIO = b"",
+        index: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        ok: Sequence[int] = (0,),
+        settings: Mapping[str, str] | None = None,
+    ) -> Output:
+        """Runs one git command and returns its status, its bytes and what it said on standard error.
+
+        `index` is a private index file, `cwd` a folder other than the root, `settings` more configuration.
+
+        Raises:
+            AtkError: The status is not in `ok`; the subclass says why.
+        """
+        with _spooled(stdin) as source:
+            private = {"GIT_INDEX_FILE": index} if index else {}
+            process = self._start(
+                arguments, source, _Call(cwd or self.root, {**private, **(env or {})}, settings or {})
+            )
+            try:
+                out, err = process.communicate(timeout=TIME_LIMIT)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                raise GitTimedOut(command=arguments[0], seconds=int(TIME_LIMIT)) from None
+            except BaseException:
+                _end(process)
+                raise
+        said = err.decode("utf-8", "replace").strip()
+        status = int(process.returncode)
+        if status not in ok:
+            raise failure(self.root, arguments[0], status, said)
+        return Output(status, out, said)
+
+    def line(self, *arguments: str, **options: Any) -> str:  # noqa: ANN401 - the options of `run`
+        """Returns what a command prints, as text without its last newline; bytes outside UTF-8 become surrogates."""
+        return os.fsdecode(self.run(*arguments, **options).out.removesuffix(b"\n"))
+
+    def records(self, *arguments: str, **options: Any) -> list[bytes]:  # noqa: ANN401 - the options of `run`
+        """Returns the NUL-ended records that a command prints."""
+        return [x for x in self.run(*arguments, **options).out.split(b"\0") if x]
+
+    @cached_property
+    def git_dir(self) -> str:
+        """The real path of this worktree's own Git folder: index, HEAD, what is under way."""
+        return os.path.realpath(self.line("rev-parse", "--absolute-git-dir"))
+
+    @cached_property
+    def common_dir(self) -> str:
+        """The real path of the folder that linked worktrees share: refs and objects."""
+        return os.path.realpath(os.path.join(self.root, self.line("rev-parse", "--git-common-dir")))
+
+    @cached_property
+    def top(self) -> str:
+        """The real path of the worktree's top folder."""
+        return os.path.realpath(self.line("rev-parse", "--show-toplevel"))
+
+    @cached_property
+    def prefix(self) -> bytes:
+        """The project folder seen from the top: empty, or ending in a slash."""
+        below = os.path.relpath(self.root, self.top)
+        return b"" if below == "." else os.fsencode(below) + b"/"
+
+    @cached_property
+    def algorithm(self) -> str:
+        """The hash of this repository's objects: `sha1` or `sha256`."""
+        return self.line("rev-parse", "--show-object-format")
+
+    def setting(self, name: str) -> bool:
+        """Returns a yes-or-no setting of the user's; one that is not set is no."""
+        return self.run("config", "--type=bool", "--get", name, ok=(0, 1)).out.strip() == b"true"
+
+    def ref(self, name: str) -> str | None:
+        """Returns the object that `name` points to, or None. `name` is a full ref or another fixed expression."""
+        found = self.run("rev-parse", "-q", "--verify", "--end-of-options", name, ok=(0, 1, 128))
+        if found.status == 128 and "dubious ownership" in found.err:  # noqa: PLR2004 - git's status for a fatal error
+            raise UnsafeOwner(path=self.root)
+        return found.out.decode().strip() or None
+
+    def missing(self, ids: Iterable[str]) -> set[str]:
+        """Returns those of the object ids that this repository does not have."""
+        wanted = sorted(set(ids))
+        if not wanted:
+            return set()
+        said = self.run("cat-file", "--batch-check", stdin="".join(x + "\n" for x in wanted).encode()).out
+        return {x.split()[0].decode() for x in said.splitlines() if x.endswith(b" missing")}
+
+    def read(self, object_id: str) -> bytes:
+        """Returns a blob's bytes, unfiltered."""
+        return b"".join(self.stream(object_id))
+
+    def stream(self, object_id: str) -> Iterator[bytes]:
+        """Yields a blob's bytes, unfiltered, in chunks of at most `CHUNK`.
+
+        Raises:
+            CorruptRepository: The object is missing or cannot be read.
+        """
+        if self._reader is None:
+            self._reader = self._start(("cat-file", "--batch"), subprocess.PIPE, _Call(self.root))
+        reader = self._reader
+        reader.stdin.write(object_id.encode() + b"\n")
+        reader.stdin.flush()
+        header = reader.stdout.readline().split()
+        if len(header) != 3 or header[1] != b"blob":  # noqa: PLR2004 - id, type, size
+            self.close()
+            raise CorruptRepository(reason=f"object {object_id} is missing or is not a blob")
+        left = int(header[2])
+        while left:
+            chunk = reader.stdout.read(min(left, CHUNK))
+            if not chunk:
+                self.close()
+                raise CorruptRepository(reason=f"object {object_id} ended early")
+            left -= len(chunk)
+            yield chunk
+        reader.stdout.read(1)
+
+    def write(self, source: BinaryIO) -> str:
+        """Stores a file's bytes as a blob, exactly as they are, and returns its id."""
+        return self.line("hash-object", "-w", "--no-filters", "--stdin", stdin=source)
+
+    def sync(self) -> None:
+        """Makes everything written to the repository survive a power cut: syncfs, or sync where there is none.
+
+        Raises:
+            GitSyncFailed: The disk reported an error.
+        """
+        for folder in sorted({self.git_dir, self.common_dir}, key=len)[: 1 if _same_disk(self) else 2]:
+            sync_disk(folder)
+
+    def close(self) -> None:
+        """Ends the persistent object reader. The next read starts another."""
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            reader.stdin.close()
+            _end(reader)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self, arguments: Sequence[str], stdin: BinaryIO | int, call: _Call) -> Any:  # noqa: ANN401 - GitPython's wrapper around Popen has no public type
+        child = {**ENVIRONMENT, **call.env}
+        # GitPython hands on os.environ whole and can only add to it, so `env -u` takes the rest away.
+        alien = [x for x in os.environ if x.startswith("GIT_") and x not in child]
+        drop = ["env", *(y for x in alien for y in ("-u", x))] if alien else []
+        options = [y for k, v in {**SETTINGS, **call.settings}.items() for y in ("-c", f"{k}={v}")]
+        command = [*drop, self.program, "-C", call.cwd, "--no-pager", "--literal-pathspecs", *options, *arguments]
+        if shutil.which(self.program) is None:
+            raise GitMissing(program=self.program)
+        return _command(call.cwd).execute(command, istream=stdin, as_process=True, env=child, start_new_session=True)
+
+
+def _command(cwd: str) -> Command:
+    from git.cmd import Git as GitCommand  # noqa: PLC0415 - importing GitPython runs git once
+
+    return GitCommand(cwd)
+
+
+def _spooled(data: bytes | BinaryIO) -> BinaryIO:
+    """Returns a real file that holds `data`, at its beginning; a file that was given stays the caller's to close."""
+    if not isinstance(data, bytes):
+        return os.fdopen(os.dup(data.fileno()), "rb")
+    if not data:
+        return open(os.devnull, "rb")
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - the caller's `with` closes it
+    spool.write(data)
+    spool.seek(0)
+    return spool
+
+
+def _end(process: Any) -> None:  # noqa: ANN401 - GitPython's wrapper around Popen
+    """Asks a process and the filters it started to end, and waits for it; SIGTERM lets git remove its locks."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.proc.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _same_disk(git: Git) -> bool:
+    return os.stat(git.git_dir).st_dev == os.stat(git.common_dir).st_dev
+
+
+def sync_disk(folder: str) -> None:
+    """Flushes the file system that holds `folder`.
+
+    Raises:
+        GitSyncFailed: The disk reported an error.
+    """
+    if sys.platform != "linux":
+        os.sync()
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if libc.syncfs(handle):
+            raise GitSyncFailed(path=folder, reason=os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(handle)
