@@ -1,0 +1,110 @@
+"""Reads what an agent left in its folder, bounded, as bytes or JSON.
+
+The agent may have put anything there: links, pipes, devices, text that is not UTF-8, JSON without an end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any
+
+from storage.frames import canonical
+
+SIDE_FILE_BYTES = 1024 * 1024
+"""The largest `loading.json` or `metrics.json` that is read."""
+_METRICS = ("cost", "tool_calls")
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Unusable(ValueError):
+    """A file that cannot be used; says why."""
+
+
+def read(folder: str, name: str, limit: int, *, from_end: bool = False) -> bytes | None:
+    """Returns up to `limit` bytes of a regular file in `folder`, or None when there is no file of this name.
+
+    Raises:
+        Unusable: It is something else, or the folder is.
+    """
+    try:
+        at = os.open(folder, _FOLDER)
+        try:
+            handle = os.open(name, _FILE, dir_fd=at)
+        finally:
+            os.close(at)
+    except FileNotFoundError:
+        return None
+    except OSError as trouble:
+        raise Unusable(f"it cannot be opened ({trouble.strerror})") from trouble
+    about = os.fstat(handle)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(about.st_mode):
+            raise Unusable("it is not a regular file")
+        if from_end:
+            file.seek(max(0, about.st_size - limit))
+        return file.read(limit)
+
+
+def loading(folder: str) -> list[dict[str, Any]] | None:
+    """Returns the events of `loading.json`, or None when the agent wrote none.
+
+    Raises:
+        Unusable: It is not a list of JSON objects.
+    """
+    found = _json(folder, "loading.json")
+    if found is None:
+        return None
+    if not isinstance(found[0], list) or not all(isinstance(event, dict) for event in found[0]):
+        raise Unusable("it is not a list of objects")
+    return found[0]
+
+
+def metrics(folder: str) -> dict[str, float]:
+    """Returns the known metrics of `metrics.json`; empty when the agent wrote none.
+
+    Raises:
+        Unusable: It is not an object, or a known metric is not a number of 0 or more.
+    """
+    found = _json(folder, "metrics.json")
+    if found is None:
+        return {}
+    if not isinstance(found[0], dict):
+        raise Unusable("it is not an object")
+    known = {name: found[0][name] for name in _METRICS if found[0].get(name) is not None}
+    for name, value in known.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise Unusable(f"{name} is not a number of 0 or more")
+    return {name: _float(value) for name, value in known.items()}
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as large:
+        raise Unusable("it has a number that is too large") from large
+
+
+def _json(folder: str, name: str) -> tuple[Any] | None:
+    """Returns the value of a JSON file that the store can hold, in a tuple, since the value may be null."""
+    data = read(folder, name, SIDE_FILE_BYTES + 1)
+    if data is None:
+        return None
+    if len(data) > SIDE_FILE_BYTES:
+        raise Unusable(f"it is larger than {SIDE_FILE_BYTES} bytes")
+    try:
+        value = json.loads(data)
+        json.dumps(value, ensure_ascii=False).encode()
+        canonical(value)
+    except UnicodeError as broken:
+        raise Unusable("it is not UTF-8 text") from broken
+    except json.JSONDecodeError as broken:
+        raise Unusable(f"it is not JSON (line {broken.lineno}, column {broken.colno})") from broken
+    except RecursionError as broken:
+        raise Unusable("it is nested too deeply") from broken
+    except ValueError as broken:
+        raise Unusable("it has a number that is infinite, not a number or too long") from broken
+    return (value,)
