@@ -1,0 +1,51 @@
+"""`atk-mcp`: serves ATK to an MCP client over stdin and stdout."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Sequence
+
+from atk_mcp import pipes
+
+HELP = """\
+An MCP client starts this command and speaks to it over stdin and stdout; you hardly ever start it yourself.
+
+for Codex, in ~/.codex/config.toml:
+  [mcp_servers.atk]
+  command = "atk-mcp"
+  required = true
+  startup_timeout_sec = 60
+  tool_timeout_sec = 600
+
+to look into a project from a terminal, use `atk --help`.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until the client hangs up. Returns only when there was nothing to serve."""
+    parser = argparse.ArgumentParser(
+        prog="atk-mcp",
+        description="The ATK MCP server: makes an existing agent better with proof and without losing anything.",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
+    given = parser.parse_args(argv)
+    if given.version:
+        import atk_mcp  # noqa: PLC0415 - metadata is read for --version only
+
+        sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
+        return 0
+    gc.disable()  # loading allocates much and frees nothing; `serve` turns it on again
+    wire = pipes.claim()
+    from atk_mcp import server  # noqa: PLC0415 - after the claim, so that no import can write to the wire
+
+    server.run(wire, read_only=given.read_only)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The tools as clients see them: built from the operations, kept in `tools.json`, served from there.
+
+python -m atk_mcp.snapshot write|check
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from operations.definition import Operation
+
+PATH = os.path.join(os.path.dirname(os.path.realpath(__file__)), "tools.json")
+
+
+def tool(operation: Operation[Any, Any]) -> dict[str, Any]:
+    """Returns one operation as an MCP tool, all four annotations said."""
+    from atk_mcp.schemas import input_schema, output_schema  # noqa: PLC0415 - the server reads the file instead
+    from operations.definition import Effect  # noqa: PLC0415 - the server reads the file instead
+
+    return {
+        "name": operation.name,
+        "title": operation.title,
+        "description": operation.description,
+        "inputSchema": input_schema(operation.request),
+        "outputSchema": output_schema(operation.response),
+        "annotations": {
+            "readOnlyHint": operation.effect is Effect.READ,
+            "destructiveHint": operation.effect is Effect.WORKTREE,
+            "idempotentHint": operation.idempotent,
+            "openWorldHint": operation.effect is Effect.RUN,
+        },
+    }
+
+
+def tools(operations: Mapping[str, Operation[Any, Any]]) -> list[dict[str, Any]]:
+    """Returns every operation as a tool, by name, so that the list is the same whoever asks."""
+    return [tool(operations[name]) for name in sorted(operations)]
+
+
+def render(operations: Mapping[str, Operation[Any, Any]]) -> bytes:
+    """Returns the bytes of the snapshot, in lines that a reviewer can read as a diff."""
+    return (json.dumps({"tools": tools(operations)}, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def load(path: str = PATH) -> list[dict[str, Any]]:
+    """Returns the tools on record."""
+    with open(path, "rb") as file:
+        listed: list[dict[str, Any]] = json.loads(file.read())["tools"]
+    return listed
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the snapshot, or checks that it is the one the operations give."""
+    from operations.registry import all_operations  # noqa: PLC0415 - importing this module loads no operation
+
+    parser = argparse.ArgumentParser(prog="python -m atk_mcp.snapshot", description=str(__doc__).splitlines()[0])
+    parser.add_argument("mode", choices=("write", "check"), help="write tools.json, or exit 1 when it is not current")
+    wanted = render(all_operations())
+    if parser.parse_args(argv).mode == "write":
+        with open(PATH, "wb") as file:
+            file.write(wanted)
+        return 0
+    current = os.path.exists(PATH)
+    if current:
+        with open(PATH, "rb") as file:
+            current = file.read() == wanted
+    if not current:
+        sys.stderr.write("atk_mcp/tools.json is not what the operations give: run scripts/generate, read the diff.\n")
+    return 0 if current else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

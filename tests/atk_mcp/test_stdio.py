@@ -1,0 +1,136 @@
+"""The server as a process: what is on its wire, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+COMMAND = [sys.executable, "-m", "tests.atk_mcp.toys"]
+LONG = 20
+"""Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def server():
+    """A server process of the test's own; what is left of it at the end is killed."""
+    process = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, bufsize=0
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+def send(process, *messages):
+    process.stdin.write(b"".join(json.dumps({"jsonrpc": "2.0", **m}).encode() + b"\n" for m in messages))
+
+
+def receive(process):
+    return json.loads(process.stdout.readline())
+
+
+def initialize(process):
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    send(process, {"id": 0, "method": "initialize", "params": hello}, {"method": "notifications/initialized"})
+    return receive(process)
+
+
+def call(number, tool, **arguments):
+    return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def start_waiting(process):
+    """Starts a call that only ends when it is given up, and returns once it is under way."""
+    message = call(1, "wait_for_batch", forever=True, steps=1)
+    message["params"]["_meta"] = {"progressToken": "t"}
+    send(process, message)
+    assert receive(process)["method"] == "notifications/progress"
+
+
+def test_an_old_client_is_greeted_in_its_version_and_told_what_this_is_for(server):
+    greeting = initialize(server)["result"]
+    assert greeting["protocolVersion"] == "2025-06-18"
+    assert greeting["serverInfo"]["name"] == "atk"
+    assert greeting["serverInfo"]["version"]
+    assert greeting["capabilities"]["tools"] == {"listChanged": False}
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_ends_the_server_and_its_calls_though_stdin_stays_open(server, name):
+    initialize(server)
+    start_waiting(server)
+    server.send_signal(getattr(signal, name))
+    assert server.wait(LONG) == 0
+    assert b"noticed" in server.stderr.read()
+
+
+def test_a_client_that_hangs_up_ends_the_server_and_its_calls(server):
+    initialize(server)
+    start_waiting(server)
+    server.stdin.close()
+    assert server.wait(LONG) == 0
+    assert b"noticed" in server.stderr.read()
+
+
+def test_a_client_that_no_longer_reads_ends_the_server(server):
+    initialize(server)
+    server.stdout.close()
+    send(server, {"id": 2, "method": "tools/list"})
+    assert server.wait(LONG) == 0
+
+
+def test_every_line_on_stdout_is_a_message(server, tmp_path):
+    initialize(server)
+    send(server, call(1, "wait_for_batch", project_path=str(tmp_path)))
+    assert receive(server)["id"] == 1
+    server.stdin.close()
+    assert server.stdout.read() == b""
+    assert b"a stray print must not reach the client" in server.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "number"),
+    [
+        (b"nonsense", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": [1]}', -32600, 7),
+        (b'[{"jsonrpc": "2.0", "id": 8, "method": "ping"}]', -32600, None),
+        (b"[" * 5000, -32700, None),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered(server, line, code, number):
+    initialize(server)
+    server.stdin.write(line + b"\n")
+    answer = receive(server)
+    assert (answer["id"], answer["error"]["code"]) == (number, code)
+    send(server, {"id": 9, "method": "ping"})
+    assert receive(server) == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_cancelled_call_over_stdio_ends_and_the_next_is_answered(mode, tmp_path):
+    log = tmp_path / "stderr"
+    parameters = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], cwd=ROOT)
+    with log.open("w") as stderr:
+        from mcp.client.stdio import stdio_client
+
+        async with Client(stdio_client(parameters, errlog=stderr), mode=mode) as client:
+            with anyio.move_on_after(0.3):
+                await client.call_tool("wait_for_batch", {"project_path": str(tmp_path), "forever": True})
+            with anyio.fail_after(LONG):
+                while "noticed" not in log.read_text():
+                    await client.call_tool("get_status", {"project_path": str(tmp_path)})
+            result = await client.call_tool("get_status", {"project_path": str(tmp_path)})
+    assert result.structured_content["message"] == "All is well."
