@@ -83,7 +83,7 @@ def scan(data: bytes, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame 
 
 
 def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
-    """Reads one frame at `at`. A frame that is cut short or zero-filled is torn; one that is whole and wrong is damage."""
+    """Reads one frame at `at`: cut short or zero-filled it is torn, whole and wrong it is damaged."""
     here = offset + at
     rest = data[at:]
     if not rest.strip(b"\0"):

@@ -1,0 +1,1 @@
+"""Assessments: verdicts about evidence."""

@@ -1,0 +1,1 @@
+"""Candidates: one scoped change each, and what becomes of it."""

@@ -1,0 +1,227 @@
+"""`prepare_candidate`: begin one scoped change for one Issue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.tuning import budget, lifecycle, scope
+from operations.tuning.identity import declared_inputs
+from storage import effects
+from storage.checkpoints import Change, changes_between, draft_changes
+from storage.errors import AtkError, NextCall
+from storage.git import Git
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.candidates import Candidate, Issue
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Plan, Round
+from storage.transaction import ResourceBusy, Transaction
+from storage.worktree import Surroundings, in_scope, project_path, ready, surroundings
+
+
+@dataclass(kw_only=True, eq=False)
+class IssueNotPlanned(AtkError):
+    """The Issue is not among those that the plan was frozen with."""
+
+    message = "{issue_id} is not in the plan of {round_id}; planned are {planned}."
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    issue_id: str
+    planned: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class NotSuperseding(AtkError):
+    """`supersedes` has to name an earlier sealed candidate of the same Issue."""
+
+    message = "{candidate_id} cannot be superseded here: it is {status} and answers {issue_id}."
+    next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}),)
+
+    candidate_id: str
+    status: str
+    issue_id: str
+
+
+@dataclass(kw_only=True, eq=False)
+class NoAdoptedChange(AtkError):
+    """`adopt: worktree` was asked for, and the Round holds no adopted change."""
+
+    message = "{round_id} was created without adopt: worktree, so there is no change to write back. Leave adopt out and edit."
+    next_calls = (NextCall("prepare_candidate", {"round_id": "{round_id}"}, {"primary_issue_id": "an Issue of the plan"}),)
+
+    round_id: str
+
+
+class PrepareCandidateRequest(WriteRequest):
+    round_id: ObjectId
+    primary_issue_id: Annotated[ObjectId, Field(description="The one Issue that the change answers.")]
+    paths: Annotated[
+        list[str],
+        Field(description="The files to be changed, exactly. Default: any within allowed_paths; sealing records which."),
+    ] = []
+    related_issue_ids: list[ObjectId] = []
+    supersedes: Annotated[ObjectId | None, Field(description="An earlier sealed candidate of the same Issue.")] = None
+    adopt: Annotated[
+        Literal["worktree"] | None, Field(description="worktree: write back the change that create_round kept.")
+    ] = None
+
+
+class PrepareCandidateResponse(Response):
+    round_id: ObjectId
+    candidate_id: ObjectId
+    issue_id: ObjectId
+    parent_revision_id: ObjectId
+    allowed_paths: list[str]
+    declared_paths: list[str]
+    candidates_left: int
+
+
+@operation(
+    effect=Effect.WORKTREE,
+    raises=(
+        lifecycle.WrongRoundStatus,
+        lifecycle.CandidatePending,
+        lifecycle.BaselineDrifted,
+        lifecycle.FilesInTheWay,
+        lifecycle.SurroundingsChanged,
+        budget.BudgetExhausted,
+        scope.OutOfScope,
+        IssueNotPlanned,
+        NotSuperseding,
+        NoAdoptedChange,
+        UnknownObject,
+        ResourceBusy,
+    ),
+    examples=(
+        Example(
+            "One file for one Issue.",
+            {"round_id": "round-9-t4hx", "primary_issue_id": "issue-10-w8rn", "paths": ["prompt.txt"]},
+        ),
+    ),
+)
+def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> PrepareCandidateResponse:
+    """Begin a candidate: one scoped change for one Issue, on top of the current revision.
+
+    Checks that the worktree is exactly the current revision, spends one candidate of the budget, and hands the
+    worktree over: edit the files now, then call seal_candidate. Cancelled drafts stay spent. With `adopt: worktree`
+    the change that create_round put aside is written back as the draft.
+    """
+    with context.transaction() as tx:
+        value = tx.state.get(Round, request.round_id)
+        lifecycle.require_status(value, "prepare_candidate", "ready", "optimizing")
+        plan = lifecycle.plan_of(value, "prepare_candidate")
+        pending = tx.state.find(Candidate, value.pending_candidate_id)
+        lifecycle.require_nothing_pending(value, pending, "prepare_candidate")
+        tx.require_free("worktree", value.id)
+        budget.require_candidate(value, plan, tx.state.all(Candidate))
+        issue = _issue(request, plan, tx)
+        with context.project.git() as git, context.project.scratch(f"prepare-{tx.number}") as scratch:
+            head = ready(git)
+            lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            around = Surroundings.model_validate(value.surroundings)
+            _require_clean(git, tx, value, around, scratch)
+            adopted = _adopted(git, request, value, around)
+        candidate = _drafted(request, context, tx, value, plan, issue, adopted)
+        scope.check_declared(_scope(candidate, plan, around), in_scope)
+        tx.put(candidate)
+        tx.put(
+            lifecycle.changed(
+                value,
+                status="optimizing",
+                pending_candidate_id=candidate.id,
+                candidate_ids=(*value.candidate_ids, candidate.id),
+            )
+        )
+        left = plan.budget.candidates - 1 - sum(c.round_id == value.id for c in tx.state.all(Candidate))
+        response = PrepareCandidateResponse(
+            message=f"{candidate.id} is a draft for {issue.id}. Edit the files, then seal it.",
+            round_id=value.id,
+            candidate_id=candidate.id,
+            issue_id=issue.id,
+            parent_revision_id=value.current_revision_id,
+            allowed_paths=list(plan.allowed_paths),
+            declared_paths=list(candidate.declared_paths),
+            candidates_left=left,
+            next=steps(NextCall("seal_candidate", {"round_id": value.id, "candidate_id": candidate.id})),
+        )
+        if not adopted:
+            return tx.commit(response)
+        announced = tx.intend([effects.rewrite(adopted)], response, claims=["worktree", value.id])
+    answer: PrepareCandidateResponse = announced.carry_out()
+    return answer
+
+
+def _issue(request: PrepareCandidateRequest, plan: Plan, tx: Transaction) -> Issue:
+    for issue_id in (request.primary_issue_id, *request.related_issue_ids):
+        if issue_id not in plan.issue_ids:
+            raise IssueNotPlanned(round_id=request.round_id, issue_id=issue_id, planned=list(plan.issue_ids))
+    if request.supersedes:
+        earlier = tx.state.get(Candidate, request.supersedes)
+        if earlier.primary_issue_id != request.primary_issue_id or earlier.sealed_commit is None:
+            raise NotSuperseding(candidate_id=earlier.id, status=earlier.status, issue_id=earlier.primary_issue_id)
+    return tx.state.get(Issue, request.primary_issue_id)
+
+
+def _require_clean(git: Git, tx: Transaction, value: Round, around: Surroundings, scratch: str) -> None:
+    found = [c.path for c in draft_changes(git, value.current_commit, around, scratch)]
+    frozen = {*around.dirty, *around.untracked}
+    project = tx.state.all(ProjectRecord)[0]
+    now = surroundings(git, declared_inputs(project)).inputs
+    other = [p for p in {*now, *around.inputs} if now.get(p) != around.inputs.get(p)]
+    ours = {path for c in tx.state.all(Candidate) if c.round_id == value.id for path in (ch["path"] for ch in c.changes)}
+    moved = [p for p in found if p in frozen] + [p for p in other if p not in ours and p not in found]
+    if moved:
+        raise lifecycle.SurroundingsChanged(round_id=value.id, paths=moved)
+    if found:
+        raise lifecycle.FilesInTheWay(paths=[project_path(git, p) for p in found])
+
+
+def _adopted(git: Git, request: PrepareCandidateRequest, value: Round, around: Surroundings) -> tuple[Change, ...]:
+    if not request.adopt:
+        return ()
+    if value.adopt_commit is None:
+        raise NoAdoptedChange(round_id=value.id)
+    return changes_between(git, value.current_commit, value.adopt_commit, around.raw)
+
+
+def _drafted(  # noqa: PLR0913, PLR0917 - what a draft begins with
+    request: PrepareCandidateRequest,
+    context: Context,
+    tx: Transaction,
+    value: Round,
+    plan: Plan,
+    issue: Issue,
+    adopted: tuple[Change, ...],
+) -> Candidate:
+    return Candidate(
+        id=tx.new_id("candidate"),
+        round_id=value.id,
+        status="draft",
+        primary_issue_id=issue.id,
+        issue_revision=issue.revision,
+        target_case_ids=plan.target_case_ids_by_issue[issue.id],
+        related_issue_ids=tuple(request.related_issue_ids),
+        supersedes=request.supersedes,
+        declared_paths=tuple(request.paths),
+        parent_commit=value.current_commit,
+        parent_revision_id=value.current_revision_id,
+        created_at=context.timestamp,
+        adopted=bool(adopted),
+    )
+
+
+def _scope(candidate: Candidate, plan: Plan, around: Surroundings) -> scope.Scope:
+    return scope.Scope(
+        round_id=candidate.round_id,
+        candidate_id=candidate.id,
+        declared=candidate.declared_paths,
+        allowed=plan.allowed_paths,
+        protected=plan.protected_paths,
+        frozen=frozenset({*around.dirty, *around.untracked}),
+    )

@@ -1,0 +1,1 @@
+"""Datasets: immutable sets of Cases."""

@@ -1,0 +1,1 @@
+"""Diagnosis: what fails, and why."""

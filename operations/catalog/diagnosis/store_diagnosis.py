@@ -1,0 +1,151 @@
+"""`store_diagnosis`: keep what fails and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.tuning import diagnosis, lifecycle
+from storage.errors import NextCall
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
+from storage.schema.candidates import Check, EvidenceRef, Issue
+from storage.schema.rounds import Round
+from storage.schema.validations import Validation
+from storage.transaction import Transaction
+
+
+class Reference(Model):
+    batch_id: ObjectId
+    evidence_id: Annotated[str, Field(description="A Record's id.")]
+
+
+class CheckGiven(Model):
+    description: Annotated[str, Field(min_length=1)]
+    status: Literal["not_run", "completed", "failed", "inconclusive"]
+    expected: str = ""
+    actual: str = ""
+    reason: str = ""
+    evidence_refs: list[Reference] = []
+
+
+class IssueGiven(Model):
+    id: Annotated[str, Field(min_length=1, max_length=64, description="Your own name for it; the same name revises it.")]
+    symptom: Annotated[str, Field(min_length=1)]
+    hypothesis: Annotated[str, Field(min_length=1)]
+    case_ids: Annotated[list[str], Field(min_length=1, description="Cases that show it; they become the targets.")]
+    evidence_refs: list[Reference] = []
+    competing_explanations: list[str] = []
+    competing_explanations_addressed: str = ""
+    checks: list[CheckGiven] = []
+    mechanism_evidence_refs: list[Reference] = []
+    intervention_validation_refs: list[ObjectId] = []
+    root_cause_status: Literal["hypothesis", "supported", "intervention_supported", "inconclusive"] = "hypothesis"
+    intervention_layer: Literal[
+        "skill", "prompt", "agent_code", "tool", "retrieval", "runtime", "dataset_or_judge", "unknown"
+    ] = "unknown"
+    responsible_component: str | None = None
+    priority: str = "normal"
+    disposition: Annotated[
+        Literal["local_candidate", "external_handoff", "judge_revision", "needs_evidence", "no_action"],
+        Field(description="What is to be done about it."),
+    ] = "local_candidate"
+    handoff: Annotated[dict[str, Any] | None, Field(description="trigger_input, expected, actual.")] = None
+    resolution: str = "open"
+    next_action: str = "try a candidate"
+
+
+class StoreDiagnosisRequest(WriteRequest):
+    round_id: ObjectId
+    issues: Annotated[list[IssueGiven], Field(min_length=1, max_length=50, description="All are stored, or none.")]
+
+
+class StoreDiagnosisResponse(Response):
+    round_id: ObjectId
+    issue_id: Annotated[ObjectId, Field(description="The first of the Issues.")]
+    issue_ids: Annotated[dict[str, str], Field(description="Your name → the Issue's id.")]
+
+
+@operation(
+    effect=Effect.STORE,
+    raises=(diagnosis.DiagnosisRefused, UnknownObject, lifecycle.WrongRoundStatus),
+    examples=(
+        Example(
+            "One Issue, seen in two Cases.",
+            {
+                "round_id": "round-9-t4hx",
+                "issues": [
+                    {
+                        "id": "refunds-as-billing",
+                        "symptom": "Refund requests are filed under billing.",
+                        "hypothesis": "The prompt does not name refunds.",
+                        "case_ids": ["refund-1", "refund-2"],
+                        "evidence_refs": [{"batch_id": "batch-4-k3x9", "evidence_id": "batch-4-k3x9.3"}],
+                        "intervention_layer": "prompt",
+                    }
+                ],
+            },
+        ),
+    ),
+)
+def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDiagnosisResponse:
+    """Store Issues of a Round: symptom, hypothesis, evidence, and what to do about each.
+
+    All Issues of a call are stored together or none is. Storing one under the same name makes a new revision. A claim
+    about a cause has to name what carries it; evidence is checked to exist.
+    """
+    with context.transaction() as tx:
+        value = tx.state.get(Round, request.round_id)
+        earlier = {i.name: i for i in tx.state.all(Issue) if i.round_id == value.id}
+        batches = {b.id: b for b in tx.state.all(Batch)}
+        validations = {v.id: v for v in tx.state.all(Validation)}
+        names = [given.id for given in request.issues]
+        if len(set(names)) != len(names):
+            raise diagnosis.DiagnosisRefused(
+                round_id=value.id, issue=names[0], field="id", problem="has to differ between the Issues of a call"
+            )
+        stored: dict[str, str] = {}
+        for given in request.issues:
+            issue = _issue(given, value, earlier.get(given.id), tx, context)
+            diagnosis.check(issue, batches, validations)
+            tx.put(issue)
+            stored[given.id] = issue.id
+        frozen = value.plan is not None
+        return tx.commit(
+            StoreDiagnosisResponse(
+                message=f"{len(stored)} Issues are stored for {value.id}.",
+                warnings=["The plan is frozen: new Issues and targets count in a later Round."] if frozen else [],
+                round_id=value.id,
+                issue_id=next(iter(stored.values())),
+                issue_ids=stored,
+                next=steps(NextCall("get_status", {"round_id": value.id}))
+                if frozen
+                else steps(NextCall("freeze_round", {"round_id": value.id, "preview": True})),
+            )
+        )
+
+
+def _issue(given: IssueGiven, value: Round, earlier: Issue | None, tx: Transaction, context: Context) -> Issue:
+    fields = given.model_dump(exclude={"id", "checks", "evidence_refs", "mechanism_evidence_refs"})
+    return Issue(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()},
+        id=earlier.id if earlier else tx.new_id("issue"),
+        name=given.id,
+        round_id=value.id,
+        revision=earlier.revision + 1 if earlier else 1,
+        created_at=context.timestamp,
+        checks=tuple(
+            Check(**{**c.model_dump(exclude={"evidence_refs"}), "evidence_refs": _references(c.evidence_refs)})
+            for c in given.checks
+        ),
+        evidence_refs=_references(given.evidence_refs),
+        mechanism_evidence_refs=_references(given.mechanism_evidence_refs),
+    )
+
+
+def _references(given: list[Reference]) -> tuple[EvidenceRef, ...]:
+    return tuple(EvidenceRef(batch_id=r.batch_id, evidence_id=r.evidence_id) for r in given)

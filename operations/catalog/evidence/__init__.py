@@ -1,0 +1,1 @@
+"""Evidence: batches of runs."""

@@ -1,0 +1,1 @@
+"""The journal: what was done, and what a crash left open."""

@@ -1,0 +1,1 @@
+"""Projects: the folders ATK works in, and what is going on there."""

@@ -1,0 +1,1 @@
+"""Rounds: bounded efforts to improve an agent."""

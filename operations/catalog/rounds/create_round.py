@@ -1,0 +1,201 @@
+"""`create_round`: open a tuning effort at the present commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.tuning import lifecycle
+from operations.tuning.identity import declared_inputs
+from storage import effects
+from storage.checkpoints import Change, build_tree, commit_tree, draft_changes, inverse
+from storage.errors import AtkError, NextCall
+from storage.projection import UnknownObject
+from storage.schema.assessments import Assessment
+from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import CLOSED, Revision, Round
+from storage.transaction import ResourceBusy, Transaction
+from storage.worktree import Head, Surroundings, in_scope, project_path, ready, surroundings
+
+
+@dataclass(kw_only=True, eq=False)
+class NothingToAdopt(AtkError):
+    """`adopt: worktree` was asked for, and the worktree holds no change in the scope."""
+
+    message = "There is no uncommitted change inside allowed_paths ({allowed}) to adopt. Leave adopt out, or make the change."
+    next_calls = (NextCall("create_round"),)
+
+    allowed: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class PreviousRoundOpen(AtkError):
+    """A Round can only follow one that is over."""
+
+    message = "{round_id} is {status}; previous_round_id has to name a Round that is over."
+    next_calls = (NextCall("finish_round", {"round_id": "{round_id}"}, {"action": "how it ends", "reason": "why"}),)
+
+    round_id: str
+    status: str
+
+
+class CreateRoundRequest(WriteRequest):
+    batch_ids: Annotated[list[ObjectId], Field(description="Evidence that led to the Round.")] = []
+    assessment_ids: Annotated[list[ObjectId], Field(description="Assessments that led to the Round.")] = []
+    previous_round_id: Annotated[ObjectId | None, Field(description="A Round that is over and that this one follows.")] = None
+    adopt: Annotated[
+        Literal["worktree"] | None,
+        Field(
+            description="worktree: the change exists already, uncommitted. It is kept under refs/atk/adopt/<round id> and the "
+            "baseline restored; prepare_candidate with adopt: worktree writes it back."
+        ),
+    ] = None
+
+
+class CreateRoundResponse(Response):
+    round_id: ObjectId
+    revision_id: Annotated[ObjectId, Field(description="The baseline B0.")]
+    baseline_commit: str
+    branch: str | None
+    status: str
+    left_alone: Annotated[list[str], Field(description="Uncommitted files outside the scope, frozen by digest.")] = []
+    adopted_paths: list[str] = []
+
+
+@operation(
+    effect=Effect.WORKTREE,
+    raises=(
+        lifecycle.NotRunnable,
+        lifecycle.AnotherRoundActive,
+        lifecycle.FilesInTheWay,
+        NothingToAdopt,
+        PreviousRoundOpen,
+        UnknownObject,
+        ResourceBusy,
+    ),
+    examples=(Example("Open a Round at HEAD.", {"batch_ids": ["batch-4-k3x9"]}),),
+)
+def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundResponse:
+    """Open a Round: one bounded tuning effort with HEAD as its baseline B0.
+
+    Issues the baseline Revision. Uncommitted files outside allowed_paths stay as they are and are frozen by digest;
+    inside allowed_paths they are refused with the ways out, or taken as the candidate to come with `adopt: worktree`.
+    """
+    with context.transaction() as tx:
+        project = _runnable(tx)
+        lifecycle.require_no_active(tx.state.all(Round))
+        tx.require_free("worktree")
+        _check_references(request, tx)
+        with context.project.git() as git, context.project.scratch(f"round-{tx.number}") as scratch:
+            head = ready(git)
+            around = surroundings(git, declared_inputs(project))
+            inside = [p for p in (*around.dirty, *around.untracked) if in_scope(project_path(git, p), project.allowed_paths)]
+            dirty = [p for p in inside if p in around.dirty]
+            round_id = tx.new_id("round")
+            changes: tuple[Change, ...] = ()
+            adopt_commit = None
+            if request.adopt:
+                if not inside:
+                    raise NothingToAdopt(allowed=list(project.allowed_paths))
+                outside = around.model_copy(
+                    update={
+                        "dirty": {p: f for p, f in around.dirty.items() if p not in inside},
+                        "untracked": {p: f for p, f in around.untracked.items() if p not in inside},
+                        "staged": tuple(p for p in around.staged if p not in inside),
+                    }
+                )
+                changes = draft_changes(git, head.commit, outside, scratch)
+                tree = build_tree(git, head.commit, changes, scratch)
+                message = f"Adopted change\n\nATK-Round: {round_id}\n"
+                adopt_commit = commit_tree(git, tree, [head.commit], message, int(context.now.timestamp()))
+                around = outside
+            elif dirty:
+                raise lifecycle.FilesInTheWay(paths=dirty)
+        value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit)
+        tx.put(revision)
+        tx.put(value)
+        left_alone = [*around.dirty, *around.untracked]
+        response = CreateRoundResponse(
+            message=f"{round_id} is open at {head.commit[:12]}; its baseline is {revision.id}.",
+            round_id=round_id,
+            revision_id=revision.id,
+            baseline_commit=head.commit,
+            branch=head.branch,
+            status=value.status,
+            left_alone=left_alone[:20],
+            adopted_paths=[c.path for c in changes][:20],
+            warnings=[f"{len(left_alone)} uncommitted files outside the scope were frozen as they are."] if left_alone else [],
+            next=steps(
+                NextCall("store_diagnosis", {"round_id": round_id}, {"issues": "what fails and why"}),
+                NextCall("freeze_round", {"round_id": round_id, "preview": True}),
+            ),
+        )
+        if not request.adopt:
+            return tx.commit(response)
+        undo = [effects.hold(f"refs/atk/adopt/{round_id}", str(adopt_commit)), effects.rewrite(inverse(changes))]
+        pending = tx.intend(undo, response, claims=["worktree", round_id])
+    answer: CreateRoundResponse = pending.carry_out()
+    return answer
+
+
+def _runnable(tx: Transaction) -> ProjectRecord:
+    project = tx.state.all(ProjectRecord)[0]
+    if project.analysis_only:
+        raise lifecycle.NotRunnable(step="create_round")
+    return project
+
+
+def _check_references(request: CreateRoundRequest, tx: Transaction) -> None:
+    for batch_id in request.batch_ids:
+        tx.state.get(Batch, batch_id)
+    for assessment_id in request.assessment_ids:
+        tx.state.get(Assessment, assessment_id)
+    if request.previous_round_id:
+        previous = tx.state.get(Round, request.previous_round_id)
+        if previous.status not in CLOSED:
+            raise PreviousRoundOpen(round_id=previous.id, status=previous.status)
+
+
+def _opened(  # noqa: PLR0913 - what a Round begins with
+    request: CreateRoundRequest,
+    context: Context,
+    tx: Transaction,
+    round_id: str,
+    head: Head,
+    around: Surroundings,
+    adopt_commit: str | None,
+) -> tuple[Round, Revision]:
+    revision = Revision(
+        id=tx.new_id("revision"),
+        origin="baseline",
+        commit=head.commit,
+        tree=head.tree,
+        surroundings_digest=around.digest,
+        round_id=round_id,
+        created_at=context.timestamp,
+    )
+    value = Round(
+        id=round_id,
+        status="analysis_only",
+        created_at=context.timestamp,
+        baseline_commit=head.commit,
+        baseline_tree=head.tree,
+        baseline_revision_id=revision.id,
+        branch=head.branch,
+        surroundings=around.model_dump(mode="json"),
+        current_commit=head.commit,
+        current_revision_id=revision.id,
+        batch_ids=tuple(request.batch_ids),
+        assessment_ids=tuple(request.assessment_ids),
+        previous_round_id=request.previous_round_id,
+        adopt_commit=adopt_commit,
+    )
+    return value, revision
+
+

@@ -1,0 +1,198 @@
+"""`freeze_round`: commit a Round to the plan by which its candidates are judged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.tuning import freezing, lifecycle, planning
+from operations.tuning.budget import side
+from storage import contents
+from storage.errors import NextCall
+from storage.frames import canonical, digest
+from storage.projection import State
+from storage.schema.assessments import Assessment, EvaluationSpec, Judger
+from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
+from storage.schema.candidates import Issue
+from storage.schema.datasets import Dataset
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Plan, Round
+from storage.worktree import check_patterns, ready
+
+CaseIds = list[str]
+
+
+class BudgetGiven(Model):
+    executions: Annotated[int | None, Field(ge=1, description="All attempts of the Round.")] = None
+    candidates: Annotated[int | None, Field(ge=1, description="Drafts. Default: one an Issue.")] = None
+
+
+class PreparationGiven(Model):
+    mode: Literal["stateless"]
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class PlanGiven(Model):
+    dataset_id: ObjectId | None = None
+    case_ids: Annotated[CaseIds | None, Field(description="Default: every Case of the dataset.")] = None
+    protection_case_ids: Annotated[CaseIds | None, Field(description="Default: every Case that is no target.")] = None
+    issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's Issues for a candidate.")] = None
+    target_case_ids_by_issue: Annotated[dict[str, CaseIds] | None, Field(description="Default: the Issues' Cases.")] = None
+    allowed_paths: Annotated[list[str] | None, Field(description="Default: the project's.")] = None
+    protected_paths: Annotated[list[str] | None, Field(description="Default: the project's.")] = None
+    spec_id: Annotated[ObjectId | None, Field(description="Default: that of the newest assessment.")] = None
+    judger_id: Annotated[ObjectId | None, Field(description="Default: that of the newest assessment.")] = None
+    repeatability: Annotated[
+        Literal["deterministic", "stochastic", "unknown"] | None, Field(description="Default: unknown.")
+    ] = None
+    repeatability_basis: Annotated[str | None, Field(min_length=1, description="How that is known.")] = None
+    decision_rule: Annotated[
+        Literal["counts", "statistical"] | None, Field(description="Default: statistical; counts when deterministic.")
+    ] = None
+    margin: Annotated[float | None, Field(gt=0, le=0.5, description="Tolerated mean loss. Default 0.15.")] = None
+    alpha: Annotated[float | None, Field(gt=0, le=0.2, description="Chance of a false keep. Default 0.05.")] = None
+    min_fixed_cases: Annotated[int | None, Field(ge=1, description="Default 1.")] = None
+    min_primary_delta: Annotated[float | None, Field(ge=0, le=1, description="Default 0.")] = None
+    incremental_repeats: Annotated[int | None, Field(ge=1, le=1000, description="Default 5; 1 for counts.")] = None
+    final_repeats: Annotated[int | None, Field(ge=1, le=1000, description="Default 5; 1 for counts.")] = None
+    budget: BudgetGiven | None = None
+    max_retries_per_slot: Annotated[int | None, Field(ge=0, le=10, description="Default 0.")] = None
+    concurrency: Annotated[int | None, Field(ge=1, le=64, description="Default 2.")] = None
+    timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400, description="Default: the project's.")] = None
+    timeout_is_failure: Annotated[bool | None, Field(description="Whether a timeout is the agent's. Default false.")] = None
+    primary_dimension: Annotated[str | None, Field(description="Default: the first of the specification.")] = None
+    required_dimensions: Annotated[list[str] | None, Field(description="Default: all.")] = None
+    replay_preparation: Annotated[PreparationGiven | None, Field(description="Default: stateless.")] = None
+    commit_authorized: Annotated[bool | None, Field(description="Whether a keep may commit. Default true.")] = None
+
+
+class FreezeRoundRequest(WriteRequest):
+    round_id: ObjectId
+    plan: Annotated[PlanGiven | None, Field(description="Only what should differ from the defaults.")] = None
+    preview: Annotated[bool, Field(description="True: show the whole plan and freeze nothing.")] = False
+
+
+class FreezeRoundResponse(Response):
+    round_id: ObjectId
+    revision_id: Annotated[ObjectId, Field(description="The baseline, which both sides' fresh runs begin with.")]
+    status: str
+    frozen: bool
+    plan_digest: str
+    plan: Annotated[dict[str, Any], Field(description="The plan; long lists are cut and counted.")]
+    defaults: Annotated[list[str], Field(description="Fields that ATK filled in.")]
+    executions: Annotated[dict[str, int], Field(description="limit, reserve, incremental_side, final_side")]
+    detectable: Annotated[dict[str, Any], Field(description="What a plan of this size can tell.")]
+
+
+@operation(
+    effect=Effect.STORE,
+    raises=(
+        lifecycle.WrongRoundStatus,
+        lifecycle.AnotherRoundActive,
+        lifecycle.BaselineDrifted,
+        freezing.PlanIncomplete,
+        freezing.PlanInvalid,
+        planning.PlanCannotPass,
+    ),
+    examples=(
+        Example("See what would be frozen.", {"round_id": "round-9-t4hx", "preview": True}),
+        Example("Freeze with ten repeats.", {"round_id": "round-9-t4hx", "plan": {"incremental_repeats": 10}}),
+    ),
+)
+def freeze_round(request: FreezeRoundRequest, context: Context) -> FreezeRoundResponse:
+    """Freeze a Round's plan, so that its candidates are judged by rules set before they existed.
+
+    Needs only round_id: Issues, targets, specification and judger come from what is stored, and every default is
+    shown. Checks all identities now, not after paid runs, and refuses a plan that no outcome could pass. A frozen
+    plan cannot be changed. Runs made before are never a side of a comparison: run both sides anew.
+    """
+    if request.preview:
+        plan, value, facts = _planned(request, context, context.project.state())
+        return _response(value, plan, facts, frozen=False)
+    with context.transaction() as tx:
+        plan, value, facts = _planned(request, context, tx.state)
+        with context.project.git() as git:
+            head = ready(git)
+        lifecycle.require_at(value, head=head.commit, branch=head.branch)
+        tx.put(lifecycle.changed(value, status="ready", plan=plan, plan_digest=_digest(plan), issue_ids=plan.issue_ids))
+        return tx.commit(_response(value, plan, facts, frozen=True))
+
+
+def _digest(plan: Plan) -> str:
+    return digest(canonical(plan.model_dump(mode="json")))
+
+
+def _planned(request: FreezeRoundRequest, context: Context, state: State) -> tuple[Plan, Round, dict[str, Any]]:
+    value = state.get(Round, request.round_id)
+    lifecycle.require_status(value, "freeze_round", "analysis_only")
+    lifecycle.require_no_active(state.all(Round))
+    given = request.plan.model_dump(mode="json", exclude_none=True) if request.plan else {}
+    issues = [issue for issue in state.all(Issue) if issue.round_id == value.id]
+    evidence = list(dict.fromkeys([*value.batch_ids, *(ref.batch_id for i in issues for ref in i.evidence_refs)]))
+    used = [b.dataset_id for b in state.all(Batch) if b.id in evidence]
+    dataset_id = freezing.choose_dataset(value.id, given.get("dataset_id"), state.all(Dataset), used)
+    project = state.all(ProjectRecord)[0]
+    spec_id, judger_id = given.get("spec_id"), given.get("judger_id")
+    if not (spec_id and judger_id):
+        found = freezing.choose_assessment(value.id, state.all(Assessment), evidence)
+        spec_id, judger_id = spec_id or found.spec_id, judger_id or found.judger_id
+    stored = freezing.Stored(
+        project=project,
+        round=value,
+        dataset=state.get(Dataset, dataset_id),
+        cases=contents.cases(context.project, state, dataset_id),
+        issues=issues,
+        spec=state.get(EvaluationSpec, spec_id),
+        judger=state.get(Judger, judger_id),
+        position=state.position.number,
+    )
+    plan = freezing.make_plan(given, stored)
+    check_patterns(list(plan.allowed_paths), "plan.allowed_paths")
+    check_patterns(list(plan.protected_paths), "plan.protected_paths")
+    return plan, value, planning.check_plan(plan)
+
+
+def _response(value: Round, plan: Plan, facts: dict[str, Any], *, frozen: bool) -> FreezeRoundResponse:
+    compared = len({*plan.protection_case_ids, *(c for ids in plan.target_case_ids_by_issue.values() for c in ids)})
+    run = {"round_id": value.id, "dataset_id": plan.dataset_id, "revision_id": value.baseline_revision_id}
+    return FreezeRoundResponse(
+        message=(
+            f"The plan of {value.id} is frozen. Keeping a candidate commits to your branch."
+            if frozen
+            else f"Preview only: this is what freeze_round would freeze for {value.id}."
+        ),
+        round_id=value.id,
+        revision_id=value.baseline_revision_id,
+        status="ready" if frozen else value.status,
+        frozen=frozen,
+        plan_digest=_digest(plan),
+        plan=_shown(plan),
+        defaults=list(plan.defaults),
+        executions={
+            "limit": plan.budget.executions,
+            "reserve": 2 * side(plan),
+            "incremental_side": compared * plan.incremental_repeats,
+            "final_side": side(plan),
+        },
+        detectable=facts,
+        next=steps(NextCall("run_evaluation", {**run, "phase": "incremental"}))
+        if frozen
+        else steps(NextCall("freeze_round", {"round_id": value.id})),
+    )
+
+
+def _shown(plan: Plan, limit: int = 12) -> dict[str, Any]:
+    """The plan with long lists cut: read_record has the whole."""
+    shown: dict[str, Any] = {}
+    for name, found in plan.model_dump(mode="json").items():
+        if name in ("case_fingerprints", "source_groups", "defaults"):
+            shown[f"{name}_count"] = len(found)
+        elif isinstance(found, list) and len(found) > limit:
+            shown[name] = [*found[:limit], f"… {len(found) - limit} more"]
+        else:
+            shown[name] = found
+    return shown

@@ -1,0 +1,101 @@
+"""What a Round may still spend, and what it must keep back for its final validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storage.errors import AtkError, NextCall
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate
+from storage.schema.rounds import Plan, Round
+
+USABLE = frozenset({"running", "sealed", "partial", "interrupted"})
+"""A final side in one of these is spent, or can be continued; a contaminated one has to be run again."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BudgetExhausted(AtkError):
+    """The step would spend what the Round does not have."""
+
+    message = (
+        "{step} needs {needed} {unit}, and {round_id} has {left} of {limit} left ({used} used, {reserve} kept back for the "
+        "final validation). Finish the Round, or plan the next one with a larger budget."
+    )
+    next_calls = (
+        NextCall("get_status", {"round_id": "{round_id}"}),
+        NextCall("finish_round", {"round_id": "{round_id}"}, {"action": "how it ends", "reason": "why"}),
+    )
+
+    round_id: str
+    step: str
+    unit: str
+    needed: int
+    left: int
+    limit: int
+    used: int
+    reserve: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """Executions of a Round: its limit, what is used, what is kept back, and what is free."""
+
+    limit: int
+    used: int
+    reserve: int
+
+    @property
+    def free(self) -> int:
+        """Executions that an incremental run may take."""
+        return max(0, self.limit - self.used - self.reserve)
+
+
+def side(plan: Plan) -> int:
+    """Returns the Executions of one side of the final validation."""
+    return len(plan.case_ids) * plan.final_repeats
+
+
+def account(value: Round, plan: Plan, batches: Iterable[Batch]) -> Account:
+    """Returns what `value` has spent and must keep back.
+
+    The reserve pays for each final side that is still to be run: the baseline's and the current revision's. It is
+    worked out anew from the revisions that stand now, so that a rollback, which needs a new final side, restores it.
+    """
+    own = [b for b in batches if b.round_id == value.id]
+    done = {b.revision_id for b in own if b.phase == "final" and b.status in USABLE}
+    sides = [value.baseline_revision_id, value.current_revision_id]
+    if value.baseline_revision_id == value.current_revision_id:
+        missing = 2 - (1 if value.baseline_revision_id in done else 0)
+    else:
+        missing = sum(revision not in done for revision in sides)
+    return Account(plan.budget.executions, sum(b.slots for b in own), missing * side(plan))
+
+
+def require_executions(value: Round, plan: Plan, batches: Iterable[Batch], needed: int, *, final: bool, step: str) -> None:
+    """Refuses a run that the budget cannot pay; an incremental one may not touch the reserve.
+
+    Raises:
+        BudgetExhausted: It says what is left and what is kept back.
+    """
+    now = account(value, plan, batches)
+    left = now.limit - now.used if final else now.free
+    if needed > left:
+        raise BudgetExhausted(
+            round_id=value.id, step=step, unit="Executions", needed=needed,
+            left=left, limit=now.limit, used=now.used, reserve=now.reserve,
+        )  # fmt: skip
+
+
+def require_candidate(value: Round, plan: Plan, candidates: Iterable[Candidate]) -> None:
+    """Refuses one candidate more than the budget has. Cancelled drafts stay spent.
+
+    Raises:
+        BudgetExhausted: All candidates of the plan were drafted.
+    """
+    used = sum(c.round_id == value.id for c in candidates)
+    if used >= plan.budget.candidates:
+        raise BudgetExhausted(
+            round_id=value.id, step="prepare_candidate", unit="candidates", needed=1,
+            left=plan.budget.candidates - used, limit=plan.budget.candidates, used=used, reserve=0,
+        )  # fmt: skip

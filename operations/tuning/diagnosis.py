@@ -1,0 +1,75 @@
+"""When a diagnosis may be stored: what each claim about a cause has to rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storage.errors import AtkError, NextCall
+from storage.schema.batches import Batch
+from storage.schema.candidates import EvidenceRef, Issue
+from storage.schema.validations import Validation
+
+
+@dataclass(kw_only=True, eq=False)
+class DiagnosisRefused(AtkError):
+    """An Issue claims more than it shows. None of the call's Issues was stored."""
+
+    message = "Issue {issue!r}: {field} {problem}."
+    next_calls = (NextCall("store_diagnosis", {"round_id": "{round_id}"}, {"issues": "with {field} corrected"}),)
+
+    round_id: str
+    issue: str
+    field: str
+    problem: str
+
+
+def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, Validation]) -> None:
+    """Refuses an Issue whose claims are not carried by what it names.
+
+    Raises:
+        DiagnosisRefused: It names the field and what is missing.
+    """
+
+    def refuse(field: str, problem: str) -> DiagnosisRefused:
+        return DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
+
+    references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *(r for c in issue.checks for r in c.evidence_refs)]
+    for reference in references:
+        if problem := _unknown(reference, batches):
+            raise refuse("evidence_refs", problem)
+    seen = {case_id for r in references if r.batch_id in batches for case_id in batches[r.batch_id].case_ids}
+    if strangers := [c for c in issue.case_ids if seen and c not in seen]:
+        raise refuse("case_ids", f"names Cases that none of its evidence ran: {', '.join(strangers[:5])}")
+    for check_made in issue.checks:
+        if check_made.status == "not_run" and not check_made.reason:
+            raise refuse("checks", "has a check that was not run and gives no reason")
+        if check_made.status == "completed" and not (check_made.expected and check_made.actual):
+            raise refuse("checks", "has a completed check without what was expected and what was seen")
+    status = issue.root_cause_status
+    if status == "supported":
+        if not issue.mechanism_evidence_refs:
+            raise refuse("root_cause_status", "is supported, which needs mechanism_evidence_refs")
+        if not any(c.status == "completed" for c in issue.checks):
+            raise refuse("root_cause_status", "is supported, which needs a completed check")
+        if not issue.competing_explanations_addressed:
+            raise refuse("root_cause_status", "is supported, which needs competing_explanations_addressed")
+    if status == "intervention_supported":
+        passed = [v for ref in issue.intervention_validation_refs if (v := validations.get(ref)) and v.result == "pass"]
+        if not any(v.round_id == issue.round_id for v in passed):
+            raise refuse("root_cause_status", "is intervention_supported, which needs a passing Validation of this Round")
+    if status in ("hypothesis", "inconclusive") and not issue.next_action:
+        raise refuse("next_action", f"is empty, and a cause that is {status} needs one")
+    if issue.disposition == "external_handoff" and not {"trigger_input", "expected", "actual"} <= set(issue.handoff or {}):
+        raise refuse("handoff", "needs trigger_input, expected and actual, so that others can see the failure")
+
+
+def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch]) -> str | None:
+    batch = batches.get(reference.batch_id)
+    if batch is None:
+        return f"names {reference.batch_id}, and there is no such batch"
+    prefix, _, number = reference.evidence_id.rpartition(".")
+    known = prefix == batch.id and number.isdigit() and 1 <= int(number) <= batch.slots
+    if not known or reference.evidence_id in batch.missing_record_ids:
+        return f"names {reference.evidence_id}, and {batch.id} has no such Record"
+    return None

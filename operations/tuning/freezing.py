@@ -1,0 +1,241 @@
+"""From what a caller asks for and what is stored to a whole plan: every default is worked out here, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from operations.tuning.identity import runner_digest
+from storage.errors import AtkError, NextCall
+from storage.schema.assessments import Assessment, EvaluationSpec, Judger
+from storage.schema.candidates import Issue
+from storage.schema.datasets import Case, Dataset
+from storage.schema.projects import Project
+from storage.schema.rounds import Budget, Plan, ReplayPreparation, Round
+
+RULE_VERSION = 1
+DEFAULT_REPEATS = 5
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(kw_only=True, eq=False)
+class PlanIncomplete(AtkError):
+    """Something that a plan needs is neither given nor stored."""
+
+    message = "The plan has no {field}: {reason}."
+    next_calls = (NextCall("{tool}", {"round_id": "{round_id}"}, {"{field}": "what the message asks for"}),)
+
+    round_id: str
+    field: str
+    reason: str
+    tool: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PlanInvalid(AtkError):
+    """One field of the plan contradicts another, or what is stored."""
+
+    message = "plan.{field} {problem} (given: {given})."
+    next_calls = (NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with {field} corrected"}),)
+
+    round_id: str
+    field: str
+    given: list[str]
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What the project holds that a plan is made from."""
+
+    project: Project
+    round: Round
+    dataset: Dataset
+    cases: Sequence[Case]
+    issues: Sequence[Issue]
+    spec: EvaluationSpec
+    judger: Judger
+    position: int
+    """The number of the last journal record: runs up to it were visible when the targets were named."""
+
+
+@dataclass
+class _Choices:
+    """The caller's fields, and the names of those that were left out."""
+
+    given: Mapping[str, Any]
+    defaults: list[str] = field(default_factory=list)
+
+    def take(self, name: str, otherwise: ValueT) -> ValueT:
+        value: ValueT | None = self.given.get(name)
+        if value is None:
+            self.defaults.append(name)
+            return otherwise
+        return value
+
+
+def choose_dataset(round_id: str, given: str | None, datasets: Sequence[Dataset], evidence: Iterable[str]) -> str:
+    """Returns the dataset of a plan: the one given, the one behind the Round's evidence, or the only one."""
+    if given:
+        return given
+    used = list(dict.fromkeys(evidence))
+    if len(used) == 1:
+        return used[0]
+    if len(datasets) == 1:
+        return datasets[0].id
+    reason = "the project has none" if not datasets else f"choose one of {', '.join(d.id for d in datasets[-5:])}"
+    raise PlanIncomplete(round_id=round_id, field="dataset_id", reason=reason, tool="store_dataset")
+
+
+def choose_assessment(round_id: str, assessments: Sequence[Assessment], batches: Iterable[str]) -> Assessment:
+    """Returns the Assessment whose specification and judger a plan takes over: the newest of the Round's evidence."""
+    wanted = set(batches)
+    for found in reversed(assessments):
+        if found.batch_id in wanted or not wanted:
+            return found
+    reason = "no assessment of this Round's evidence is stored, and spec_id and judger_id are not given"
+    raise PlanIncomplete(round_id=round_id, field="spec_id", reason=reason, tool="store_assessment")
+
+
+def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
+    """Returns the plan that `given` asks for, whole.
+
+    Raises:
+        PlanIncomplete: Something is neither given nor stored.
+        PlanInvalid: A field contradicts another one or what is stored.
+    """
+    choices = _Choices(given)
+    where = stored.round.id
+    by_id = {case.id: case for case in stored.cases}
+    case_ids = tuple(choices.take("case_ids", list(by_id)))
+    _known(where, "case_ids", case_ids, by_id)
+    issues = _issues(choices, stored)
+    targets = _targets(choices, stored, issues, case_ids)
+    every_target = {case_id for ids in targets.values() for case_id in ids}
+    others = [case_id for case_id in case_ids if case_id not in every_target]
+    protection = tuple(choices.take("protection_case_ids", others))
+    _known(where, "protection_case_ids", protection, case_ids)
+    repeatability = choices.take("repeatability", "unknown")
+    deterministic = repeatability == "deterministic"
+    rule = choices.take("decision_rule", "counts" if deterministic else "statistical")
+    if rule == "counts" and not deterministic:
+        problem = "counts compares single points, which takes chance for change: it needs repeatability deterministic"
+        raise PlanInvalid(round_id=where, field="decision_rule", given=[rule], problem=problem)
+    repeats = 1 if rule == "counts" else DEFAULT_REPEATS
+    incremental = choices.take("incremental_repeats", repeats)
+    final = choices.take("final_repeats", repeats)
+    allowed = tuple(choices.take("allowed_paths", list(stored.project.allowed_paths)))
+    if not allowed:
+        problem = "is empty, so no candidate could change anything"
+        raise PlanInvalid(round_id=where, field="allowed_paths", given=[], problem=problem)
+    dimensions = stored.spec.dimensions
+    primary = choices.take("primary_dimension", dimensions[0])
+    required = tuple(choices.take("required_dimensions", list(dimensions)))
+    _known(where, "required_dimensions", (primary, *required), dimensions)
+    budget = _budget(choices, where, len(issues), len(case_ids), len({*protection, *every_target}), incremental, final)
+    if not choices.take("commit_authorized", True):  # noqa: FBT003 - a default, not a flag
+        problem = "is false, and keeping a candidate is a commit"
+        raise PlanInvalid(round_id=where, field="commit_authorized", given=["false"], problem=problem)
+    preparation = given.get("replay_preparation")
+    return Plan(
+        dataset_id=stored.dataset.id,
+        case_ids=case_ids,
+        case_fingerprints={case_id: by_id[case_id].fingerprint for case_id in case_ids},
+        source_groups={c: g for c in case_ids if (g := by_id[c].source_group_id)},
+        protection_case_ids=protection,
+        issue_ids=tuple(issue.id for issue in issues),
+        target_case_ids_by_issue=targets,
+        allowed_paths=allowed,
+        protected_paths=tuple(choices.take("protected_paths", list(stored.project.protected_paths))),
+        spec_id=stored.spec.id,
+        spec_digest=stored.spec.digest,
+        judger_id=stored.judger.id,
+        judger_digest=stored.judger.digest,
+        run_config_digest=stored.project.run_config_digest,
+        runner_digest=runner_digest(stored.project),
+        repeatability=repeatability,
+        repeatability_basis=choices.take("repeatability_basis", "not known; treated as stochastic"),
+        decision_rule=rule,
+        rule_version=RULE_VERSION,
+        margin=choices.take("margin", 0.15),
+        alpha=choices.take("alpha", 0.05),
+        min_fixed_cases=choices.take("min_fixed_cases", 1),
+        min_primary_delta=choices.take("min_primary_delta", 0.0),
+        incremental_repeats=incremental,
+        final_repeats=final,
+        budget=budget,
+        max_retries_per_slot=choices.take("max_retries_per_slot", 0),
+        concurrency=choices.take("concurrency", 2),
+        timeout_seconds=choices.take("timeout_seconds", stored.project.timeout_seconds),
+        timeout_is_failure=choices.take("timeout_is_failure", False),  # noqa: FBT003 - a default, not a flag
+        primary_dimension=primary,
+        required_dimensions=required,
+        replay="in_place",
+        replay_preparation=ReplayPreparation(**preparation) if preparation else _stateless(choices),
+        commit_authorized=True,
+        defaults=tuple(choices.defaults),
+        frozen_after_record=stored.position,
+    )
+
+
+def _stateless(choices: _Choices) -> ReplayPreparation:
+    choices.defaults.append("replay_preparation")
+    return ReplayPreparation()
+
+
+def _issues(choices: _Choices, stored: Stored) -> list[Issue]:
+    candidates = [issue for issue in stored.issues if issue.disposition == "local_candidate"]
+    wanted = choices.take("issue_ids", [issue.id for issue in candidates])
+    _known(stored.round.id, "issue_ids", wanted, [issue.id for issue in stored.issues])
+    if not wanted:
+        reason = "no Issue with disposition local_candidate is stored for this Round"
+        raise PlanIncomplete(round_id=stored.round.id, field="issue_ids", reason=reason, tool="store_diagnosis")
+    return [issue for issue in stored.issues if issue.id in wanted]
+
+
+def _targets(
+    choices: _Choices, stored: Stored, issues: Sequence[Issue], case_ids: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    otherwise = {issue.id: [c for c in issue.case_ids if c in case_ids] for issue in issues}
+    given = choices.take("target_case_ids_by_issue", otherwise)
+    where = stored.round.id
+    _known(where, "target_case_ids_by_issue", list(given), [issue.id for issue in issues])
+    for issue in issues:
+        targets = given.get(issue.id, otherwise[issue.id])
+        _known(where, f"target_case_ids_by_issue.{issue.id}", targets, [c for c in issue.case_ids if c in case_ids])
+        if not targets:
+            problem = "has no target Case, so nothing could show that the Issue is repaired"
+            raise PlanInvalid(round_id=where, field=f"target_case_ids_by_issue.{issue.id}", given=[], problem=problem)
+    return {issue.id: tuple(given.get(issue.id, otherwise[issue.id])) for issue in issues}
+
+
+def _budget(  # noqa: PLR0913, PLR0917 - what a budget follows from
+    choices: _Choices, where: str, issues: int, cases: int, compared: int, incremental: int, final: int
+) -> Budget:
+    given = choices.given.get("budget") or {}
+    reserve = 2 * cases * final
+    candidates = given.get("candidates")
+    if candidates is None:
+        choices.defaults.append("budget.candidates")
+        candidates = issues
+    executions = given.get("executions")
+    if executions is None:
+        choices.defaults.append("budget.executions")
+        executions = reserve + (candidates + 1) * compared * incremental
+    if executions < reserve + 2 * compared * incremental:
+        problem = (
+            f"is too small: the final validation takes {reserve} and one comparison {2 * compared * incremental}, "
+            f"so at least {reserve + 2 * compared * incremental}"
+        )
+        raise PlanInvalid(round_id=where, field="budget.executions", given=[str(executions)], problem=problem)
+    return Budget(executions=executions, candidates=candidates)
+
+
+def _known(where: str, name: str, given: Sequence[str], allowed: Iterable[str]) -> None:
+    known = set(allowed)
+    strangers = [value for value in given if value not in known]
+    if strangers:
+        raise PlanInvalid(round_id=where, field=name, given=strangers, problem="names what is not there")
+    if len(set(given)) != len(given) and name != "required_dimensions":
+        raise PlanInvalid(round_id=where, field=name, given=list(given), problem="names something twice")

@@ -1,0 +1,21 @@
+"""What makes two runs comparable: the inputs that a configuration names, and the version of ATK's own runner."""
+
+from __future__ import annotations
+
+from storage.frames import canonical, digest
+from storage.schema.projects import Project
+
+RUNNER_VERSION = "supervisor-1"
+"""Changes when the runner changes in a way that could change an outcome."""
+
+
+def declared_inputs(project: Project) -> list[str]:
+    """Returns the files and folders that the configuration names: what a run depends on, ignored by Git or not."""
+    named = {c.source_path for c in project.components if c.source_path}
+    arguments = {a for a in project.command[1:] if "{" not in a and not a.startswith("-")}
+    return sorted(named | arguments)
+
+
+def runner_digest(project: Project) -> str:
+    """Returns the digest of how attempts are started and ended."""
+    return digest(canonical([RUNNER_VERSION, list(project.command), sorted(project.infrastructure_exit_codes)]))

@@ -1,0 +1,185 @@
+"""Which step a Round or a Candidate may take next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from storage.errors import AtkError, NextCall
+from storage.schema.candidates import Candidate
+from storage.schema.rounds import ACTIVE, Plan, Round
+
+_AFTER = {
+    "analysis_only": "freeze_round freezes its plan",
+    "ready": "prepare_candidate begins a change",
+    "optimizing": "prepare_candidate, seal_candidate, decide_candidate and the final runs lead on",
+    "finalizing": "the final runs, compare_and_gate with mode final and finish_round lead on",
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongRoundStatus(AtkError):
+    """The Round is not in a state that allows the step."""
+
+    message = "{round_id} is {status}; {step} needs {needed}. {way_on}."
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    status: str
+    step: str
+    needed: list[str]
+    way_on: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AnotherRoundActive(AtkError):
+    """A project has at most one active Round."""
+
+    message = "{round_id} is {status}, and a project has one active Round at a time. Finish it first."
+    next_calls = (NextCall("finish_round", {"round_id": "{round_id}"}, {"action": "how it ends", "reason": "why"}),)
+
+    round_id: str
+    status: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CandidatePending(AtkError):
+    """A Round has at most one undecided Candidate."""
+
+    message = "{candidate_id} of {round_id} is {status} and not decided; {step} has to wait until it is."
+    next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}),)
+
+    round_id: str
+    candidate_id: str
+    status: str
+    step: str
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongCandidate(AtkError):
+    """The step is not for this Candidate, or not in the state it is in."""
+
+    message = "{candidate_id} is {status}; {step} needs {needed}."
+    next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}), NextCall("get_status"))
+
+    candidate_id: str
+    status: str
+    step: str
+    needed: str
+
+
+@dataclass(kw_only=True, eq=False)
+class BaselineDrifted(AtkError):
+    """HEAD or the branch is not where the Round left it."""
+
+    message = (
+        "HEAD is {head:.12} on {branch}, but {round_id} stands at {expected:.12} on {expected_branch}. "
+        "Go back to that commit and branch, or end the Round with finish_round and action abandon."
+    )
+    next_calls = (
+        NextCall("finish_round", {"round_id": "{round_id}", "action": "abandon"}, {"reason": "why the Round is given up"}),
+    )
+
+    round_id: str
+    head: str
+    branch: str
+    expected: str
+    expected_branch: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FilesInTheWay(AtkError):
+    """The scope of a Round holds changes that no commit has."""
+
+    message = (
+        "Uncommitted changes inside allowed_paths: {paths}. The baseline has to be a commit there. Ways out: commit or "
+        "restore them; or, if they are the change you want judged, create the Round with adopt: worktree; or narrow "
+        "allowed_paths. Files outside allowed_paths may stay as they are."
+    )
+    next_calls = (NextCall("create_round", {"adopt": "worktree"}), NextCall("get_status"))
+
+    paths: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class SurroundingsChanged(AtkError):
+    """Files outside the candidate's scope are not as the Round froze them."""
+
+    message = (
+        "These files are outside the scope and not as they were when {round_id} was created: {paths}. Put them back, so "
+        "that a result can only come from the candidate; or finish this Round and create another from how things are now."
+    )
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    paths: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class NotRunnable(AtkError):
+    """The project has no way to run its agent."""
+
+    message = "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only."
+    next_calls = (NextCall("get_status"),)
+
+    step: str
+
+
+def require_status(value: Round, step: str, *needed: str) -> None:
+    """Refuses a Round that is in none of the `needed` states."""
+    if value.status not in needed:
+        way_on = _AFTER.get(value.status, "It is over; create_round begins another")
+        raise WrongRoundStatus(
+            round_id=value.id, status=value.status, step=step, needed=sorted(needed), way_on=way_on[:1].upper() + way_on[1:]
+        )
+
+
+def require_no_active(rounds: Iterable[Round]) -> None:
+    """Refuses while any Round is active."""
+    for value in rounds:
+        if value.status in ACTIVE:
+            raise AnotherRoundActive(round_id=value.id, status=value.status)
+
+
+def require_nothing_pending(value: Round, candidate: Candidate | None, step: str) -> None:
+    """Refuses while a Candidate of the Round is undecided."""
+    if candidate is not None:
+        raise CandidatePending(round_id=value.id, candidate_id=candidate.id, status=candidate.status, step=step)
+
+
+def require_pending(value: Round, candidate: Candidate, step: str, status: str) -> None:
+    """Refuses a Candidate that is not the Round's undecided one, or not in `status`."""
+    if candidate.id != value.pending_candidate_id or candidate.round_id != value.id:
+        raise WrongCandidate(
+            candidate_id=candidate.id, status=candidate.status, step=step, needed=f"the pending candidate of {value.id}"
+        )
+    if candidate.status != status:
+        raise WrongCandidate(candidate_id=candidate.id, status=candidate.status, step=step, needed=f"a {status} candidate")
+
+
+def require_at(value: Round, *, head: str, branch: str | None) -> None:
+    """Refuses when HEAD or the branch moved away from where the Round stands."""
+    if (head, branch) != (value.current_commit, value.branch):
+        raise BaselineDrifted(
+            round_id=value.id,
+            head=head,
+            branch=branch or "no branch",
+            expected=value.current_commit,
+            expected_branch=value.branch or "no branch",
+        )
+
+
+def plan_of(value: Round, step: str) -> Plan:
+    """Returns the frozen plan, or refuses a Round that has none."""
+    if value.plan is None:
+        require_status(value, step, "ready", "optimizing", "finalizing")
+        raise WrongRoundStatus(
+            round_id=value.id, status=value.status, step=step, needed=["a frozen plan"], way_on="freeze_round makes one"
+        )
+    return value.plan
+
+
+def changed(value: Round, **update: Any) -> Round:  # noqa: ANN401 - the fields of a Round
+    """Returns `value` with fields replaced."""
+    return value.model_copy(update=update)

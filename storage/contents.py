@@ -1,0 +1,52 @@
+"""Reads the large files that the journal names, each checked against the digest that it was recorded with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from storage.files import StoreDamaged
+from storage.frames import digest
+from storage.projection import State
+from storage.schema.datasets import Case
+from storage.schema.evidence import EvidenceRecord
+
+if TYPE_CHECKING:
+    from storage.project import Project
+
+
+def checked(project: Project, state: State, path: str) -> bytes:
+    """Returns the bytes of a recorded file.
+
+    Raises:
+        StoreDamaged: The file is missing or its bytes are not those that were recorded.
+    """
+    if path not in state.files:
+        raise StoreDamaged(path=project.store.full(path), reason="is named by no journal record")
+    try:
+        data = project.store.read(path)
+    except FileNotFoundError:
+        raise StoreDamaged(path=project.store.full(path), reason="is missing") from None
+    if digest(data) != state.files[path].sha256:
+        raise StoreDamaged(path=project.store.full(path), reason="does not have the digest that was recorded")
+    return data
+
+
+def cases(project: Project, state: State, dataset_id: str) -> list[Case]:
+    """Returns the Cases of a dataset, in the order of its source."""
+    data = checked(project, state, f"datasets/{dataset_id}/cases.jsonl")
+    return [Case.model_validate(json.loads(line)) for line in data.split(b"\n") if line]
+
+
+def records(project: Project, state: State, batch_id: str) -> list[EvidenceRecord]:
+    """Returns the Records of a sealed batch, in the order of their numbers."""
+    return [EvidenceRecord.model_validate(value) for value in raw_records(project, state, batch_id)]
+
+
+def raw_records(project: Project, state: State, batch_id: str) -> Iterator[dict[str, Any]]:
+    """Yields the Records of a sealed batch as plain values."""
+    data = checked(project, state, f"evidence/{batch_id}/records.jsonl")
+    for line in data.split(b"\n"):
+        if line:
+            yield json.loads(line)

@@ -1,0 +1,74 @@
+"""Effects outside the store: each a list of steps that can be made so again and again.
+
+A step names what must be there before and after. Doing it twice is doing it once; finding neither stops it
+before it changes anything. So an intent that a crash left open is finished by the code that began it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from storage import checkpoints
+from storage.git import Git
+from storage.worktree import Head
+
+Step = Mapping[str, Any]
+
+
+def hold(ref: str, commit: str) -> Step:
+    """A ref of ATK's that keeps a commit alive."""
+    return {"do": "hold", "ref": ref, "commit": commit}
+
+
+def rewrite(changes: Sequence[checkpoints.Change], folders: Sequence[str] = ()) -> Step:
+    """Paths of the worktree, brought from `before` to `after`. `folders` stay even when they become empty."""
+    return {"do": "rewrite", "changes": [c.model_dump(mode="json") for c in changes], "folders": list(folders)}
+
+
+def publish(head: Head, commit: str, changes: Sequence[checkpoints.Change]) -> Step:
+    """The branch, moved from `head` to `commit`, and the user's index with it."""
+    return {
+        "do": "publish",
+        "head": head.model_dump(mode="json"),
+        "commit": commit,
+        "changes": [c.model_dump(mode="json") for c in changes],
+    }
+
+
+def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) -> None:
+    """Carries out `steps`, each of them idempotent. `since_ns` is when they were announced; `scratch` an own folder.
+
+    Raises:
+        AtkError: A target is in neither its before nor its after state; that step changed nothing.
+    """
+    for step in steps:
+        match step["do"]:
+            case "hold":
+                checkpoints.hold(git, step["ref"], step["commit"])
+            case "rewrite":
+                checkpoints.rewrite(git, _changes(step), scratch, keep_folders=set(step["folders"]))
+            case "publish":
+                head = Head.model_validate(step["head"])
+                checkpoints.publish(git, head, step["commit"], _changes(step), since_ns, scratch)
+            case other:
+                raise ValueError(f"BUG: no step {other!r}")
+
+
+def untouched(git: Git, steps: Sequence[Step], scratch: str) -> bool:
+    """Whether none of `steps` that touches what is the user's has begun, so that giving up changes nothing."""
+    return not any(_begun(git, step, scratch) for step in steps)
+
+
+def _begun(git: Git, step: Step, scratch: str) -> bool:
+    match step["do"]:
+        case "rewrite":
+            return bool(checkpoints.classify(git, _changes(step), scratch)[1])
+        case "publish":
+            return git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") == step["commit"]
+        case _:
+            return False
+
+
+def _changes(step: Step) -> tuple[checkpoints.Change, ...]:
+    return tuple(checkpoints.Change.model_validate(c) for c in step["changes"])

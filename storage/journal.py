@@ -1,0 +1,160 @@
+"""The operation journal: the truth, and the commit point of every operation.
+
+A segment is a file of frames (storage.frames). Its first frame is a checkpoint of the state before it, with
+the digest of the segment before; every later frame is a record of what one operation did.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from storage.errors import AtkError
+from storage.files import Folder, StoreDamaged, sync_file, write_all
+from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
+from storage.frames import digest as sha256
+from storage.lock import Held
+from storage.schema.base import FORMAT
+
+FOLDER = "journal"
+SEGMENT = f"{FOLDER}/000001.log"
+"""The one segment there is; rotation adds more."""
+
+
+@dataclass(kw_only=True, eq=False)
+class NewerFormat(AtkError):
+    """The store was written by a newer ATK."""
+
+    message = "The store in {path} has format {found}, and this ATK knows formats up to {known}. Install a newer ATK."
+
+    path: str
+    found: int
+    known: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a reader stands: the number, the digest and the bytes of the last frame it knows."""
+
+    number: int = -1
+    digest: str = ORIGIN
+    start: int = 0
+    offset: int = 0
+
+    def after(self, frame: Frame) -> Position:
+        """Returns the position behind `frame`."""
+        return Position(int(frame.body["n"]), frame.digest, frame.start, frame.end)
+
+
+def first_frame(project_id: str, at: str) -> tuple[bytes, str]:
+    """Returns a new journal's checkpoint of the empty state, and its digest."""
+    body = {
+        "kind": "checkpoint",
+        "n": 0,
+        "prev": ORIGIN,
+        "format": FORMAT,
+        "project_id": project_id,
+        "at": at,
+        "segment": 1,
+        "segment_before": None,
+        "state": {},
+    }
+    return encode(body)
+
+
+class Journal:
+    """Reads the journal without a lock, and appends to it with one."""
+
+    def __init__(self, store: Folder) -> None:
+        self._store = store
+
+    def read(self, position: Position) -> tuple[list[Frame], Tail]:
+        """Returns the frames after `position`, and how the file ends.
+
+        Raises:
+            StoreDamaged: The journal is missing, or is shorter than `position`.
+        """
+        frames: list[Frame] = []
+        tail = Tail("clean", position.offset)
+        data = self._bytes(position)
+        for found in scan(data, offset=position.offset, prev=position.digest):
+            if isinstance(found, Tail):
+                tail = found
+            else:
+                frames.append(found)
+        return frames, tail
+
+    def follows(self, position: Position) -> bool:
+        """Whether the last frame that `position` knows is still where it was, so that reading on is enough."""
+        if not position.offset:
+            return True
+        try:
+            fd = self._store.open(SEGMENT, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            last = os.pread(fd, position.offset - position.start, position.start)
+        finally:
+            os.close(fd)
+        return len(last) == position.offset - position.start and sha256(last[HEADER:-1]) == position.digest
+
+    def frames(self) -> Iterator[Frame]:
+        """Yields the good frames from the beginning."""
+        yield from self.read(Position())[0]
+
+    def cut(self, tail: Tail, _: Held) -> None:
+        """Takes a torn tail away. Nothing that was acknowledged can be in it."""
+        fd = self._store.open(SEGMENT, os.O_RDWR)
+        try:
+            os.ftruncate(fd, tail.offset)
+            sync_file(fd)
+        finally:
+            os.close(fd)
+
+    def append(self, body: dict[str, Any], position: Position, _: Held) -> Position:
+        """Appends one record and flushes it: the commit point. `n` and `prev` are set here.
+
+        A failed write or flush is taken back before it is reported, so that the record is there or it is not.
+
+        Raises:
+            OSError: The record could not be made durable. Where it could not be taken back either, the next
+                opener decides by what is on the disk.
+        """
+        frame, digest = encode({**body, "n": position.number + 1, "prev": position.digest})
+        fd = self._store.open(SEGMENT, os.O_WRONLY | os.O_APPEND)
+        try:
+            try:
+                write_all(fd, frame)
+                sync_file(fd)
+            except OSError:
+                os.ftruncate(fd, position.offset)
+                sync_file(fd)
+                raise
+        finally:
+            os.close(fd)
+        return Position(position.number + 1, digest, position.offset, position.offset + len(frame))
+
+    def _bytes(self, position: Position) -> bytes:
+        try:
+            fd = self._store.open(SEGMENT, os.O_RDONLY)
+        except FileNotFoundError:
+            raise StoreDamaged(path=self._store.full(SEGMENT), reason="is missing") from None
+        with os.fdopen(fd, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < position.offset or size == 0:
+                raise StoreDamaged(path=self._store.full(SEGMENT), reason=f"is only {size} bytes long")
+            file.seek(position.offset)
+            return file.read()
+
+
+def check_format(body: dict[str, Any], path: str) -> None:
+    """Refuses a store of a newer format.
+
+    Raises:
+        NewerFormat: The checkpoint names a format that this ATK does not know.
+    """
+    found = body.get("format", 0)
+    if not isinstance(found, int) or found > FORMAT:
+        raise NewerFormat(path=path, found=int(found), known=FORMAT)

@@ -1,0 +1,98 @@
+"""One writer to a project at a time, for milliseconds."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from storage.errors import AtkError, NextCall
+from storage.files import Folder, StoreDamaged
+
+FILE = "lock"
+PATIENCE_SECONDS = 10.0
+"""How long a call waits for the lock. A holder keeps it for milliseconds, or for a large recovery."""
+
+
+@dataclass(kw_only=True, eq=False)
+class ProjectBusy(AtkError):
+    """Another call is changing the project and did not finish in time."""
+
+    message = "Busy: {holder}. Waited {waited} s. Reading is still possible; call again when it has finished."
+    next_calls = (NextCall("get_status"),)
+
+    holder: str
+    waited: float
+
+
+@dataclass(kw_only=True, eq=False)
+class LocksNotSupported(AtkError):
+    """The file system cannot lock, so two writers could not be kept apart."""
+
+    message = (
+        "The file system under {path} does not support file locks ({reason}), so ATK cannot keep two writers apart. "
+        "Move the project to a local disk."
+    )
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """Proof that the project's lock is held; what changes the journal asks for it."""
+
+    operation: str
+
+
+@contextmanager
+def exclusive(store: Folder, operation: str, since: str, patience: float = PATIENCE_SECONDS) -> Iterator[Held]:
+    """Holds the project for `operation`. The file is never removed, and the system lets go when the process dies.
+
+    Raises:
+        ProjectBusy: Another process or thread holds it for longer than `patience` seconds.
+        LocksNotSupported: The file system has no locks.
+    """
+    fd = store.open(FILE, os.O_RDWR | os.O_CREAT)
+    try:
+        _take(store, fd, patience)
+        if os.fstat(fd).st_ino != os.stat(FILE, dir_fd=store.fd, follow_symlinks=False).st_ino:
+            raise StoreDamaged(path=store.full(FILE), reason="was replaced while it was held")
+        note = {"pid": os.getpid(), "host": socket.gethostname(), "operation": operation, "since": since}
+        text = json.dumps(note).encode().ljust(256)
+        os.pwrite(fd, text, 0)
+        yield Held(operation)
+    finally:
+        os.close(fd)
+
+
+def _take(store: Folder, fd: int, patience: float) -> None:
+    start = time.monotonic()
+    pause = 0.002
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = time.monotonic() - start
+            if waited >= patience:
+                raise ProjectBusy(holder=holder(store), waited=round(waited, 1)) from None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+        except OSError as error:
+            raise LocksNotSupported(path=store.path, reason=os.strerror(error.errno or 0)) from None
+        else:
+            return
+
+
+def holder(store: Folder) -> str:
+    """Says who wrote the lock's note last: its process, its operation, and since when."""
+    try:
+        note = json.loads(store.read(FILE)[:4096])
+        return f"process {int(note['pid'])} on {note['host']} is running {note['operation']} since {note['since']}"
+    except (ValueError, KeyError, TypeError, FileNotFoundError):
+        return "an unknown process holds the project's lock"

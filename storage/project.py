@@ -1,0 +1,364 @@
+"""A project's `.atk/` folder, opened: the state it is in, and the one way to change it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from storage import owners, recovery, views
+from storage.errors import AtkError, NextCall
+from storage.files import FILE_MODE, FOLDER_MODE, Folder, StoreDamaged, write_all
+from storage.frames import Frame
+from storage.git import Git
+from storage.journal import SEGMENT, Journal, Position, check_format, first_frame
+from storage.lock import Held, exclusive
+from storage.masking import Masker, create_key, load_key
+from storage.projection import State, apply
+from storage.schema.projects import Project as ProjectRecord
+from storage.transaction import Call, Replayed, RequestIdReused, Staging, Transaction
+
+ATK = ".atk"
+KEY = "mask.key"
+
+
+@dataclass(kw_only=True, eq=False)
+class ProjectNotInitialized(AtkError):
+    """There is no `.atk/` in the folder."""
+
+    message = "There is no ATK project in {path}. Make one with initialize_project, or give another project_path."
+    next_calls = (NextCall("initialize_project", {"project_path": "{path}"}, {"command": "how the agent is started"}),)
+
+    path: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LegacyStore(AtkError):
+    """The `.atk/` folder was made by ATK 1.0.0 or older, or by something else. It is left as it is."""
+
+    message = (
+        "{path} was not made by this ATK: it holds {found} and no operation journal. It was left untouched. "
+        "Move it aside (for instance to .atk-old) and initialize the project anew."
+    )
+    next_calls = (NextCall("initialize_project", supply={"project_path": "once the old folder is moved aside"}),)
+
+    path: str
+    found: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class AlreadyInitialized(AtkError):
+    """The folder has a project already."""
+
+    message = "{path} has an ATK project already ({project_id}). Nothing was changed."
+    next_calls = (NextCall("get_status"),)
+
+    path: str
+    project_id: str
+
+
+@dataclass(kw_only=True, eq=False)
+class StorageFailed(AtkError):
+    """The disk refused. What was being written was taken back or is finished at the next call."""
+
+    message = "The system refused: {reason}{place}. {advice} Nothing was recorded as done; call again afterwards."
+    next_calls = (NextCall("inspect_or_recover_operation"), NextCall("get_status"))
+
+    reason: str
+    place: str
+    advice: str
+
+    @classmethod
+    def of(cls, error: OSError) -> StorageFailed:
+        """Returns the refusal that `error` means, with what to do about it."""
+        advice = {
+            errno.ENOSPC: "Free some space on that disk.",
+            errno.EDQUOT: "Free some space in your quota.",
+            errno.EROFS: "The file system is mounted read-only.",
+            errno.EACCES: "Check who owns the folder and its permissions.",
+            errno.EPERM: "Check who owns the folder and its permissions.",
+            errno.EMFILE: "Raise the limit of open files.",
+            errno.EIO: "The disk reports an error; check it before you go on.",
+        }
+        place = f" ({error.filename})" if error.filename else ""
+        return cls(reason=error.strerror or type(error).__name__, place=place, advice=advice.get(error.errno or 0, ""))
+
+
+class Project:
+    """One project. Instances are shared by the threads of a process; get one with `open`."""
+
+    def __init__(self, root: str, store: Folder) -> None:
+        self.root = root
+        self.store = store
+        self._journal = Journal(store)
+        self._state = State()
+        self._guard = threading.RLock()
+        self._tidied = False
+        self.mask_key = load_key(store.full(KEY))
+        self.unresolved: list[recovery.Unresolved] = []
+        self.edited_views: list[str] = []
+
+    @classmethod
+    def open(cls, root: str) -> Project:
+        """Returns the project in `root`.
+
+        Raises:
+            ProjectNotInitialized: There is no `.atk/`.
+            LegacyStore: There is one, but not ours.
+            StoreDamaged: `.atk` is a link.
+            NewerFormat: A newer ATK wrote it.
+        """
+        path = os.path.join(root, ATK)
+        with _guard:
+            known = _opened.get(root)
+            if known is not None and _same_folder(known.store, path):
+                return known
+            project = cls(root, _open_store(root, path))
+            _opened[root] = project
+            return project
+
+    @classmethod
+    def create(cls, root: str, call: Call, record: ProjectRecord, response: Mapping[str, Any]) -> tuple[Project, int]:
+        """Makes `.atk/` whole beside its place, then renames it once. Returns the project and the record's number.
+
+        Raises:
+            AlreadyInitialized: There is a project.
+            LegacyStore: There is a folder that is not ours.
+        """
+        path = os.path.join(root, ATK)
+        if os.path.lexists(path):
+            found = cls.open(root)
+            raise AlreadyInitialized(path=path, project_id=found.state().project_id)
+        with _alone(root):
+            staging = os.path.join(root, f"{ATK}.new-{record.id}")
+            for name in os.listdir(root):
+                if name.startswith(f"{ATK}.new-"):  # an earlier try that was cut short
+                    shutil.rmtree(os.path.join(root, name))
+            try:
+                _write_new_store(staging, call, record, response)
+                os.rename(staging, path)
+            except OSError as error:
+                shutil.rmtree(staging, ignore_errors=True)
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise AlreadyInitialized(path=path, project_id=cls.open(root).state().project_id) from None
+                raise
+            with Folder(root) as folder:
+                folder.sync()
+        return cls.open(root), 1
+
+    # ---- reading --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Returns the project as its journal says, without a lock. Damage ends the reading; see `damage`."""
+        return self._read()[0]
+
+    def damage(self) -> StoreDamaged | None:
+        """Returns what is wrong with the journal, or None."""
+        return self._read()[1]
+
+    def journal_records(self) -> Iterator[dict[str, Any]]:
+        """Yields what every record says, oldest first."""
+        for frame in self._journal.frames():
+            yield frame.body
+
+    @property
+    def masker(self) -> Masker:
+        """Makes what may be stored: known secrets and the project's own keys are masked."""
+        configured = self._state.objects.get("project", {}).values()
+        extra = [key for record in configured if isinstance(record, ProjectRecord) for key in record.redact_keys]
+        return Masker(self.mask_key, extra)
+
+    @contextmanager
+    def git(self) -> Iterator[Git]:
+        """Yields git for this project. It belongs to the calling thread."""
+        git = Git(self.root)
+        try:
+            yield git
+        finally:
+            git.close()
+
+    @contextmanager
+    def scratch(self, nonce: str) -> Iterator[str]:
+        """Yields a folder for private indexes and the like, and removes it."""
+        path = f"work/scratch-{nonce}"
+        self.store.make_folders(path, durable=False)
+        try:
+            yield self.store.full(path)
+        finally:
+            self.store.remove_tree(path)
+
+    # ---- changing -------------------------------------------------------------------------------------------
+
+    def transaction(self, call: Call) -> Transaction:
+        """Returns the door to a change."""
+        return Transaction(self, call)
+
+    def staging(self, parent: str) -> Staging:
+        """Returns a folder in which large files are prepared without the lock."""
+        return Staging(self, parent)
+
+    def check_replay(self, call: Call, state: State | None = None) -> None:
+        """Tells a call that was made before from a new one.
+
+        Raises:
+            Replayed: The same call was made before; it carries the answer.
+            RequestIdReused: Its `request_id` was used for something else.
+        """
+        made = (state or self.state()).requests.get(call.request_id or "")
+        if made is None:
+            return
+        if made.digest != call.digest(self.mask_key):
+            raise RequestIdReused(given=str(call.request_id), record=made.record)
+        raise Replayed(made.response)
+
+    def catch_up(self, held: Held) -> State:
+        """Returns the present state; a torn tail is cut, which only the lock's holder may do.
+
+        Raises:
+            StoreDamaged: The journal cannot be trusted.
+        """
+        with self._guard:
+            state, damage = self._read(held)
+            if damage is not None:
+                raise damage
+            return state
+
+    def recovered(self, held: Held) -> State:
+        """Returns the present state, with everything finished or undone that nobody works on any more."""
+        state = self.catch_up(held)
+        if state.intents or state.runs:
+            before = state
+            state, self.unresolved = recovery.recover(self, state, held)
+            changed = [key for key, number in state.written.items() if before.written.get(key) != number]
+            views.write(self.store, state, changed)
+        else:
+            self.unresolved = []
+        if not self._tidied:
+            self._tidied = True
+            recovery.tidy(self, state)
+            self.edited_views, _ = views.rebuild(self.store, state)
+        return state
+
+    def recover(self, call: Call) -> State:
+        """Recovers, rebuilds every view and takes away what is nobody's. Returns the state."""
+        with exclusive(self.store, call.operation, call.at) as held:
+            self._tidied = False
+            return self.recovered(held)
+
+    def append(self, body: dict[str, Any], held: Held) -> State:
+        """Appends one record, and takes it into the state."""
+        with self._guard:
+            path = self.store.full(SEGMENT)
+            position = self._journal.append(body, self._state.position, held)
+            sealed = {**body, "n": position.number, "prev": self._state.position.digest}
+            self._state = apply(self._state, Frame(sealed, position.digest, position.start, position.offset), path)
+            return self._state
+
+    def caught_up_state(self) -> State:
+        """Returns the state as of the last reading or appending."""
+        return self._state
+
+    def clock(self) -> str:
+        """Returns the time as UTC ISO-8601, for what a recovery records. Nothing is ordered by it."""
+        return datetime.now(UTC).isoformat(timespec="microseconds")
+
+    def forget(self, nonce: str) -> None:
+        """Removes the file of an owner whose work is recorded."""
+        owners.forget(self.store, nonce)
+
+    def _read(self, held: Held | None = None) -> tuple[State, StoreDamaged | None]:
+        with self._guard:
+            path = self.store.full(SEGMENT)
+            if not self._journal.follows(self._state.position):
+                self._state = State()
+            damage = None
+            try:
+                frames, tail = self._journal.read(self._state.position)
+                state = self._state
+                for frame in frames:
+                    if frame.body["kind"] == "checkpoint":
+                        check_format(frame.body, self.store.path)
+                    state = apply(state, frame, path)
+                self._state = state
+            except StoreDamaged as error:
+                return self._state, error
+            if tail.state == "damaged":
+                damage = StoreDamaged(path=path, place=f" at byte {tail.offset}", reason=tail.reason)
+            elif tail.state == "torn" and held is not None:
+                self._journal.cut(tail, held)
+            return self._state, damage
+
+
+_opened: dict[str, Project] = {}
+_guard = threading.Lock()
+
+
+@contextmanager
+def _alone(root: str) -> Iterator[None]:
+    """Keeps two first calls apart: the lock is on the project's folder, since there is no store yet."""
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _same_folder(store: Folder, path: str) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(store.fd)
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _open_store(root: str, path: str) -> Folder:
+    if not os.path.lexists(path):
+        raise ProjectNotInitialized(path=root)
+    if os.path.islink(path) or not os.path.isdir(path):
+        raise StoreDamaged(path=path, reason="is a link or a file where the store's folder should be")
+    store = Folder(path)
+    if not store.exists(SEGMENT):
+        found = store.names()[:12]
+        store.close()
+        raise LegacyStore(path=path, found=found)
+    return store
+
+
+def _write_new_store(staging: str, call: Call, record: ProjectRecord, response: Mapping[str, Any]) -> None:
+    """Writes and flushes a whole store: key, lock, journal with its first record, and the views."""
+    os.mkdir(staging, FOLDER_MODE)
+    with Folder(staging) as store:
+        create_key(store.full(KEY))
+        # Everything under `.atk/` is ignored by Git without a line in any file of the user's.
+        store.write_new(".gitignore", [b"*\n"])
+        os.close(store.open("lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        store.make_folders("journal")
+        masker = Masker(load_key(store.full(KEY)), record.redact_keys)
+        frame, digest = first_frame(record.id, call.at)
+        fd = store.open(SEGMENT, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        write_all(fd, frame)
+        os.close(fd)
+        body: dict[str, Any] = {
+            "kind": "operation",
+            "op": call.operation,
+            "at": call.at,
+            "arguments": masker.value(dict(call.arguments)),
+            "arguments_digest": call.digest(load_key(store.full(KEY))),
+            "objects": {"project": {record.id: record.model_dump(mode="json")}},
+            "files": {},
+            "response": masker.value(dict(response)),
+        }
+        if call.request_id is not None:
+            body["request_id"] = call.request_id
+        Journal(store).append(body, Position(0, digest, 0, len(frame)), Held(call.operation))
+        for path in ("journal", ""):
+            store.sync(path)

@@ -1,0 +1,177 @@
+"""What the journal says: an immutable state, folded from its frames one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+from storage.errors import AtkError, NextCall
+from storage.files import Stored, StoreDamaged
+from storage.frames import Frame
+from storage.journal import Position
+from storage.schema.base import Record
+from storage.schema.kinds import KINDS
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+@dataclass(kw_only=True, eq=False)
+class UnknownObject(AtkError):
+    """A request names an object that the project does not have."""
+
+    message = "There is no {kind} {given!r} in this project. {known_kind}s there are: {known}."
+    next_calls = (NextCall("get_status"),)
+
+    kind: str
+    given: str
+    known: list[str]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields, and the kind as a sentence begins."""
+        return {**super().facts, "known_kind": self.kind.capitalize()}
+
+
+@dataclass(frozen=True)
+class RequestMade:
+    """A call that was made under a `request_id`, and what it was answered."""
+
+    record: int
+    digest: str
+    response: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OpenIntent:
+    """An effect outside the store that was announced and is neither done nor undone."""
+
+    number: int
+    operation: str
+    owner: str
+    at: str
+    steps: tuple[Mapping[str, Any], ...]
+    claims: tuple[str, ...]
+    frame: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that was started and is not sealed."""
+
+    batch_id: str
+    number: int
+    owner: str
+    at: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """The project as of one journal position."""
+
+    position: Position = field(default_factory=Position)
+    project_id: str = ""
+    objects: Mapping[str, Mapping[str, Record]] = field(default_factory=dict)
+    written: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The journal record that holds each object's newest version."""
+    files: Mapping[str, Stored] = field(default_factory=dict)
+    requests: Mapping[str, RequestMade] = field(default_factory=dict)
+    intents: Mapping[int, OpenIntent] = field(default_factory=dict)
+    runs: Mapping[str, OpenRun] = field(default_factory=dict)
+
+    def get(self, kind: type[RecordT], object_id: str) -> RecordT:
+        """Returns an object.
+
+        Raises:
+            UnknownObject: There is none of that kind and id.
+        """
+        found = self.objects.get(kind.kind, {}).get(object_id)
+        if found is None:
+            known = list(self.objects.get(kind.kind, {}))[-5:]
+            raise UnknownObject(kind=kind.kind, given=object_id, known=known)
+        return cast("RecordT", found)
+
+    def find(self, kind: type[RecordT], object_id: str | None) -> RecordT | None:
+        """Returns an object, or None."""
+        return cast("RecordT | None", self.objects.get(kind.kind, {}).get(object_id or ""))
+
+    def all(self, kind: type[RecordT]) -> list[RecordT]:
+        """Returns the objects of a kind in the order in which they were first recorded."""
+        return cast("list[RecordT]", list(self.objects.get(kind.kind, {}).values()))
+
+    def claimed(self) -> dict[str, str]:
+        """Returns what open intents and runs rely on, each with a word on who does."""
+        found = {claim: f"{i.operation} (record {i.number})" for i in self.intents.values() for claim in i.claims}
+        for run in self.runs.values():
+            found["worktree"] = f"the run of {run.batch_id} (record {run.number})"
+        return found
+
+
+def apply(state: State, frame: Frame, path: str) -> State:
+    """Returns `state` after `frame`.
+
+    Raises:
+        StoreDamaged: The frame does not say what a frame of its kind says.
+    """
+    body = frame.body
+    position = state.position.after(frame)
+    try:
+        match body["kind"]:
+            case "checkpoint":
+                return replace(state, position=position, project_id=body["project_id"])
+            case "operation":
+                return _recorded(replace(state, position=position), body)
+            case "intent":
+                return replace(state, position=position, intents={**state.intents, body["n"]: _intent(body)})
+            case "done":
+                intent = state.intents[body["intent"]]
+                return _recorded(_without(state, position, intent.number), {**intent.frame, "n": body["n"]})
+            case "undone":
+                return _without(state, position, body["intent"])
+            case "run_started":
+                opened = OpenRun(body["run"]["batch_id"], body["n"], body["run"]["owner"], body["at"], body["run"])
+                return _recorded(replace(state, position=position, runs={**state.runs, opened.batch_id: opened}), body)
+            case "run_sealed":
+                runs = {k: v for k, v in state.runs.items() if k != body["batch_id"]}
+                return _recorded(replace(state, position=position, runs=runs), body)
+            case other:
+                raise StoreDamaged(
+                    path=path, place=f" at byte {frame.start}", reason=f"has an unknown record {other!r}"
+                )
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"holds a record that cannot be read ({type(error).__name__})"
+        raise StoreDamaged(path=path, place=f" at byte {frame.start}", reason=reason) from error
+
+
+def _intent(body: Mapping[str, Any]) -> OpenIntent:
+    return OpenIntent(
+        number=body["n"],
+        operation=body["op"],
+        owner=body["owner"],
+        at=body["at"],
+        steps=tuple(body["steps"]),
+        claims=tuple(body["claims"]),
+        frame=body,
+    )
+
+
+def _without(state: State, position: Position, number: int) -> State:
+    return replace(state, position=position, intents={k: v for k, v in state.intents.items() if k != number})
+
+
+def _recorded(state: State, body: Mapping[str, Any]) -> State:
+    """Takes in what a record made: its objects, its files and its response."""
+    number = body["n"]
+    objects = dict(state.objects)
+    written = dict(state.written)
+    for kind, made in body.get("objects", {}).items():
+        model = KINDS[kind]
+        objects[kind] = {**objects.get(kind, {}), **{k: model.model_validate(v) for k, v in made.items()}}
+        written |= {(kind, k): number for k in made}
+    files = {**state.files, **{k: Stored(v["sha256"], v["size"]) for k, v in body.get("files", {}).items()}}
+    requests = dict(state.requests)
+    if body.get("request_id") is not None:
+        answer = {**body["response"], "journal_record": number}
+        requests[body["request_id"]] = RequestMade(number, body["arguments_digest"], answer)
+    return replace(state, objects=objects, written=written, files=files, requests=requests)

@@ -1,0 +1,90 @@
+"""What is done at every open: undo or finish what nobody works on any more, and take away what is nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from storage import effects, runs
+from storage.errors import AtkError
+from storage.lock import Held
+from storage.owners import FOLDER as OWNERS
+from storage.owners import forget, is_alive
+from storage.projection import OpenIntent, State
+
+if TYPE_CHECKING:
+    from storage.project import Project
+
+HOLDERS = ("datasets", "evidence", "assessments")
+"""Folders in which operations stage what they are about to place."""
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """An open intent whose target is in no known state. It stays open until a person has put that right."""
+
+    number: int
+    operation: str
+    error: AtkError
+
+
+def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unresolved]]:
+    """Finishes or undoes what has no living owner. Returns the state after, and what could not be resolved."""
+    unresolved: list[Unresolved] = []
+    for intent in list(state.intents.values()):
+        if is_alive(project.store, intent.owner):
+            continue
+        try:
+            state = _finish(project, intent, held)
+        except AtkError as error:
+            state = project.caught_up_state()
+            if intent.number in state.intents:
+                unresolved.append(Unresolved(intent.number, intent.operation, error))
+    for run in list(state.runs.values()):
+        if is_alive(project.store, run.owner):
+            continue
+        try:
+            state = project.append(runs.sealed_body(project, state, run), held)
+            project.forget(run.owner)
+            runs.clear_work(project, run)
+        except AtkError as error:
+            unresolved.append(Unresolved(run.number, "run_evaluation", error))
+    return state, unresolved
+
+
+def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
+    with project.git() as git, project.scratch(intent.owner) as scratch:
+        body: Mapping[str, Any] = {"intent": intent.number, "op": intent.operation, "at": intent.at, "recovered": True}
+        try:
+            effects.make_it_so(git, intent.steps, since_ns=int(intent.frame["since_ns"]), scratch=scratch)
+        except AtkError as error:
+            if not effects.untouched(git, intent.steps, scratch):
+                raise
+            state = project.append({**body, "kind": "undone", "reason": str(error)}, held)
+        else:
+            state = project.append({**body, "kind": "done"}, held)
+    project.forget(intent.owner)
+    return state
+
+
+def tidy(project: Project, state: State) -> None:
+    """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing."""
+    store = project.store
+    named = {"/".join(path.split("/")[:2]) for path in state.files}
+    named |= {f"evidence/{batch_id}" for batch_id in state.objects.get("batch", {})}
+    busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
+    for holder in HOLDERS:
+        for name in store.names(holder):
+            staged = name.removeprefix(".staging-")
+            alive = staged != name and is_alive(store, staged)
+            if not alive and f"{holder}/{name}" not in named:
+                store.remove_tree(f"{holder}/{name}")
+    for name in store.names("work"):
+        owner = name.removeprefix("scratch-")
+        if name in state.runs or (owner != name and is_alive(store, owner)):
+            continue
+        store.remove_tree(f"work/{name}")
+    for nonce in store.names(OWNERS):
+        if nonce not in busy and not is_alive(store, nonce):
+            forget(store, nonce)

@@ -1,0 +1,107 @@
+"""Sealing a run: its confirmed Executions become immutable evidence, and the worktree is as it was before.
+
+The same code runs when a run ends and when its server has died, so a crash loses nothing that was confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from storage import checkpoints, effects
+from storage.attempts import Attempts, finished_records, read_attempts
+from storage.files import Stored
+from storage.frames import canonical
+from storage.projection import OpenRun, State
+from storage.schema.batches import Batch, BatchStatus
+from storage.worktree import Surroundings, surroundings
+
+if TYPE_CHECKING:
+    from storage.git import Git
+    from storage.project import Project
+
+RECORDS = "records.jsonl"
+NOTE_LIMIT = 20
+
+
+def sealed_body(project: Project, state: State, run: OpenRun) -> dict[str, Any]:
+    """Restores the worktree, writes `records.jsonl`, and returns the journal record that seals the batch.
+
+    Raises:
+        AtkError: The worktree holds content that is neither the run's nor the one before it; nothing was changed.
+    """
+    batch = state.get(Batch, run.batch_id)
+    with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
+        changed = worktree_differs(git, run.details, scratch)
+        if run.details.get("switch"):
+            effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
+    attempts = read_attempts(project.store, batch.id)
+    stored = _write_records(project, batch.id)
+    sealed = _sealed(project, batch, attempts, stored, changed)
+    path = f"evidence/{batch.id}/{RECORDS}"
+    return {
+        "kind": "run_sealed",
+        "op": "run_evaluation",
+        "at": run.at,
+        "batch_id": batch.id,
+        "objects": {"batch": {batch.id: sealed.model_dump(mode="json")}},
+        "files": {path: {"sha256": stored.sha256, "size": stored.size}},
+        "response": {},
+    }
+
+
+def worktree_differs(git: Git, details: Mapping[str, Any], scratch: str) -> list[str]:
+    """Returns the paths in which the worktree is not what the run's Revision says, surroundings included."""
+    before = Surroundings.model_validate(details["surroundings"])
+    found = [c.path for c in checkpoints.draft_changes(git, details["commit"], before, scratch)]
+    now = surroundings(git, list(details["inputs"])).inputs
+    own = {change["path"] for change in details.get("own_changes", ())}
+    found += [p for p in {*before.inputs, *now} if before.inputs.get(p) != now.get(p) and p not in own]
+    return sorted(set(found))
+
+
+def clear_work(project: Project, run: OpenRun) -> None:
+    """Removes the raw output of a run whose masked copy is sealed."""
+    project.store.remove_tree(f"work/{run.batch_id}")
+
+
+def _write_records(project: Project, batch_id: str) -> Stored:
+    """Writes the confirmed Records in the order of their numbers. Done again it replaces an unfinished try."""
+    store = project.store
+    path = f"evidence/{batch_id}/{RECORDS}"
+    store.remove_tree(path)
+    # Numbers are fixed when a run is planned; the order of finishing is not the order of slots.
+    records = sorted(finished_records(store, batch_id), key=lambda record: int(record["n"]))
+    stored = store.write_new(path, (canonical(record) + b"\n" for record in records))
+    store.sync(f"evidence/{batch_id}")
+    return stored
+
+
+def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, changed: Sequence[str]) -> Batch:
+    planned = {n: f"{batch.id}.{n}" for n in range(1, batch.slots + 1)}
+    missing = tuple(record_id for n, record_id in planned.items() if n not in attempts.finished)
+    infra = attempts.counts.get("infra_error", 0) + attempts.counts.get("cancelled", 0)
+    status: BatchStatus
+    if changed:
+        status = "contaminated"
+    elif not missing and not infra:
+        status = "sealed"
+    elif attempts.ended == "all_done":
+        status = "partial"
+    else:
+        status = "interrupted"
+    notes = [f"{path} was not the Revision's when the run had ended" for path in changed[:NOTE_LIMIT]]
+    notes += [f"{len(changed) - NOTE_LIMIT} more paths differed"] if len(changed) > NOTE_LIMIT else []
+    return batch.model_copy(
+        update={
+            "status": status,
+            "ended_at": project.clock(),
+            "end_reason": attempts.ended or "server_gone",
+            "counts": dict(attempts.counts),
+            "missing_record_ids": missing,
+            "unknown_record_ids": tuple(attempts.unknown),
+            "records_sha256": stored.sha256,
+            "records_bytes": stored.size,
+            "notes": (*batch.notes, *project.masker.value(notes)),
+        }
+    )

@@ -1,0 +1,30 @@
+"""Every kind of record, by the name under which the journal keeps it."""
+
+from __future__ import annotations
+
+from storage.schema.assessments import Assessment, EvaluationSpec, Judger
+from storage.schema.base import Record
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate, Decision, Issue
+from storage.schema.datasets import Dataset
+from storage.schema.projects import Project
+from storage.schema.rounds import Revision, Round
+from storage.schema.validations import Validation
+
+KINDS: dict[str, type[Record]] = {
+    kind.kind: kind
+    for kind in (
+        Project,
+        Dataset,
+        Batch,
+        EvaluationSpec,
+        Judger,
+        Assessment,
+        Round,
+        Revision,
+        Issue,
+        Candidate,
+        Validation,
+        Decision,
+    )
+}

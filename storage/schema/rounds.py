@@ -1,0 +1,130 @@
+"""A Round: one bounded tuning effort, its frozen plan, its candidates and what was decided."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from storage.schema.base import Commit, Digest, ObjectId, Record, Value
+
+RoundStatus = Literal[
+    "analysis_only",
+    "ready",
+    "optimizing",
+    "finalizing",
+    "completed",
+    "completed_with_override",
+    "closed_without_adoption",
+    "abandoned",
+]
+ACTIVE: frozenset[str] = frozenset({"ready", "optimizing", "finalizing"})
+"""At most one Round of a project is in one of these."""
+CLOSED: frozenset[str] = frozenset({"completed", "completed_with_override", "closed_without_adoption", "abandoned"})
+
+Repeatability = Literal["deterministic", "stochastic", "unknown"]
+Rule = Literal["counts", "statistical"]
+
+
+class Budget(Value):
+    """How much a Round may spend: Executions of all phases together, and candidates drafted."""
+
+    executions: int
+    candidates: int
+
+
+class ReplayPreparation(Value):
+    """What makes the runtime follow a changed worktree."""
+
+    mode: Literal["stateless", "command"] = "stateless"
+    reason: str = "the command reads its files at every start"
+    argv: tuple[str, ...] = ()
+    timeout_seconds: int = 120
+
+
+class Plan(Value):
+    """What a Round is judged by. Frozen once; nothing in it changes afterwards."""
+
+    dataset_id: ObjectId
+    case_ids: tuple[str, ...]
+    case_fingerprints: dict[str, Digest]
+    source_groups: dict[str, str]
+    """Case id → source group, where a Case has one."""
+    protection_case_ids: tuple[str, ...]
+    issue_ids: tuple[ObjectId, ...]
+    target_case_ids_by_issue: dict[str, tuple[str, ...]]
+    allowed_paths: tuple[str, ...]
+    protected_paths: tuple[str, ...]
+    spec_id: ObjectId
+    spec_digest: Digest
+    judger_id: ObjectId
+    judger_digest: Digest
+    run_config_digest: Digest
+    runner_digest: Digest
+    repeatability: Repeatability
+    repeatability_basis: str
+    decision_rule: Rule
+    rule_version: int
+    margin: float
+    alpha: float
+    min_fixed_cases: int
+    min_primary_delta: float
+    incremental_repeats: int
+    final_repeats: int
+    budget: Budget
+    max_retries_per_slot: int
+    concurrency: int
+    timeout_seconds: float
+    timeout_is_failure: bool
+    primary_dimension: str
+    required_dimensions: tuple[str, ...]
+    replay: Literal["in_place"]
+    replay_preparation: ReplayPreparation
+    commit_authorized: bool
+    defaults: tuple[str, ...]
+    """Names of the fields that the caller left to ATK."""
+    frozen_after_record: int
+    """Runs recorded up to here were visible when the targets were named; none of them is a side of a comparison."""
+
+
+class Round(Record):
+    """A Round as it stands."""
+
+    kind: ClassVar[str] = "round"
+
+    status: RoundStatus
+    created_at: str
+    baseline_commit: Commit
+    baseline_tree: str
+    baseline_revision_id: ObjectId
+    branch: str | None
+    surroundings: dict[str, Any]
+    """The user's own uncommitted files around the baseline, by digest (storage.worktree.Surroundings)."""
+    current_commit: Commit
+    current_revision_id: ObjectId
+    issue_ids: tuple[ObjectId, ...] = ()
+    batch_ids: tuple[ObjectId, ...] = ()
+    assessment_ids: tuple[ObjectId, ...] = ()
+    candidate_ids: tuple[ObjectId, ...] = ()
+    accepted_candidate_ids: tuple[ObjectId, ...] = ()
+    pending_candidate_id: ObjectId | None = None
+    previous_round_id: ObjectId | None = None
+    adopt_commit: Commit | None = None
+    """A change that existed already: kept under `refs/atk/adopt/<round id>` until it is prepared as a candidate."""
+    plan: Plan | None = None
+    plan_digest: Digest | None = None
+    closed_at: str | None = None
+    final_decision_id: ObjectId | None = None
+
+
+class Revision(Record):
+    """A named content state: the Git tree that a run must find, and how it came to be."""
+
+    kind: ClassVar[str] = "revision"
+
+    origin: Literal["baseline", "candidate", "checkpoint", "rollback", "head"]
+    commit: Commit
+    tree: str
+    surroundings_digest: Digest
+    round_id: ObjectId | None = None
+    candidate_id: ObjectId | None = None
+    parent_revision_id: ObjectId | None = None
+    created_at: str

@@ -1,0 +1,78 @@
+"""Views: what a person finds under `.atk/`, rendered from the journal and rebuilt whenever it differs.
+
+A view shows its journal record. It is never read as truth: a hand edit is noticed, reported and written over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from storage.files import Folder
+from storage.projection import State
+from storage.schema.base import Record
+
+_PLACES = {
+    "project": "project.json",
+    "dataset": "datasets/{id}/manifest.json",
+    "batch": "evidence/{id}/manifest.json",
+    "assessment": "assessments/{id}/manifest.json",
+    "spec": "specs/{id}.json",
+    "judger": "judgers/{id}.json",
+    "revision": "revisions/{id}.json",
+    "round": "rounds/{id}/round.json",
+    "issue": "rounds/{round_id}/issues/{id}.json",
+    "candidate": "rounds/{round_id}/candidates/{id}.json",
+    "validation": "rounds/{round_id}/validations/{id}.json",
+    "decision": "rounds/{round_id}/decisions/{id}.json",
+}
+
+
+def place(record: Record) -> str:
+    """Returns where the view of `record` lies."""
+    return _PLACES[record.kind].format(id=record.id, round_id=getattr(record, "round_id", None) or "none")
+
+
+def render(record: Record, number: int) -> bytes:
+    """Returns the view of `record` as of journal record `number`."""
+    shown = {"journal_record": number, "kind": record.kind, "object": record.model_dump(mode="json")}
+    return json.dumps(shown, indent=1, ensure_ascii=True).encode() + b"\n"
+
+
+def write(store: Folder, state: State, keys: Iterable[tuple[str, str]]) -> list[str]:
+    """Writes the views of the named objects. Returns a warning for each that could not be written."""
+    warnings = []
+    for kind, object_id in keys:
+        record = state.objects[kind][object_id]
+        path = place(record)
+        try:
+            if "/" in path:
+                store.make_folders(path.rpartition("/")[0], durable=False)
+            store.replace(path, render(record, state.written[kind, object_id]))
+        except OSError as error:
+            warnings.append(f"The view {path} could not be written ({error.strerror}); it is rebuilt at the next call.")
+    return warnings
+
+
+def rebuild(store: Folder, state: State) -> tuple[list[str], list[str]]:
+    """Writes every view that differs from the journal. Returns (hand-edited or rotten ones, warnings)."""
+    stale, edited = [], []
+    for kind, records in state.objects.items():
+        for object_id, record in records.items():
+            path, number = place(record), state.written[kind, object_id]
+            right = render(record, number)
+            found = store.read(path) if store.exists(path) else b""
+            if found == right:
+                continue
+            stale.append((kind, object_id))
+            if found and _number(found) in (number, None):
+                edited.append(path)
+    return edited, write(store, state, stale)
+
+
+def _number(found: bytes) -> int | None:
+    """The journal record that a view says it shows; None when it cannot say."""
+    try:
+        return int(json.loads(found)["journal_record"])
+    except (ValueError, KeyError, TypeError):
+        return None
