@@ -1,7 +1,8 @@
 """The guardian: one process that runs an agent, one attempt after another, and leaves nothing of it behind.
 
 It is forked by the supervisor and never by the server: adopting orphans in a process with other children would kill
-those, and preparing a child between fork and exec is only safe without threads. It takes orders on one channel, line
+those, and preparing a child between fork and exec is only safe without threads. This module imports little, since
+every agent's start copies what its guardian has in memory. It takes orders on one channel, line
 by line, and answers each `run` with one line. When the channel ends or the server's pipe is hung up, it kills all.
 """
 
@@ -15,8 +16,10 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -25,7 +28,7 @@ from operations.execution import processes
 
 End = Literal["exited", "timeout", "cancelled", "server_gone", "not_started"]
 
-_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_SECONDS = 1.0
 _LOOK_SECONDS_WITHOUT_PIDFD = 0.05
 _KILLED_WITHIN_SECONDS = 2.0
@@ -86,26 +89,63 @@ class Channel:
         return [json.loads(line) for line in lines]
 
 
+@dataclass
+class Guardian:
+    """A guardian as its supervisor sees it."""
+
+    pid: int
+    channel: Channel
+
+
 def channels() -> tuple[Channel, Channel]:
     """Returns the two ends of a channel."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(ours.detach()), Channel(theirs.detach())
 
 
-def guard(channel: Channel, control: int, settings: Settings) -> None:
-    """Runs attempts as they are ordered, until the channel ends or the server is gone.
+def fork_guardian(control: int, kept: Collection[int] = ()) -> Guardian:
+    """Forks a guardian and returns it as its supervisor sees it. Only for a process with one thread.
 
     Args:
-        channel: Where orders come from: `{"do": "run", "argv", "stdout", "stderr"}`, then perhaps `{"do": "stop"}`.
-        control: The read end of the server's pipe. It is never read here; its end means that the server is gone.
-        settings: What holds for every attempt.
+        control: The read end of the server's pipe. Guardians never read it; its end means that the server is gone.
+        kept: What the guardian keeps open beside its channel, the pipe and the standard streams.
+    """
+    ours, theirs = channels()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        os.close(theirs.handle)
+        return Guardian(pid, ours)
+    code = 1  # from here on, the stack below belongs to the supervisor: never return
+    try:
+        _close_all_but({0, 1, 2, control, theirs.handle, *kept})
+        guard(theirs, control)
+        code = 0
+    except BaseException:  # noqa: BLE001 - written down; the process ends either way
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def guard(channel: Channel, control: int) -> None:
+    """Makes attempts as they are ordered, until the channel ends.
+
+    Orders are `{"do": "know", <the fields of Settings>}` first, then `{"do": "run", "argv", "stdout", "stderr"}`, each
+    of which may be followed by `{"do": "stop"}`.
     """
     processes.adopt_orphans()
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    for number in _SURVIVED:  # a handler, not SIG_IGN, which the agent would inherit
+        signal.signal(number, lambda *_: None)
+    _limit(resource.RLIMIT_CORE, 0)
+    settings: Settings | None = None
     while not channel.ended:
         for order in channel.receive():
-            if order["do"] == "run":
+            if order["do"] == "know":
+                settings = Settings(**{name: value for name, value in order.items() if name != "do"})
+                _limit(resource.RLIMIT_FSIZE, settings.max_output_bytes)
+            elif order["do"] == "run" and settings is not None:
                 ended = _attempt(order, channel, control, settings)
                 channel.send(asdict(ended))
 
@@ -146,13 +186,6 @@ def _attempt(order: Mapping[str, Any], channel: Channel, control: int, settings:
 def _start(order: Mapping[str, Any], settings: Settings) -> subprocess.Popen[bytes]:
     me = os.getpid()
 
-    def prepare() -> None:
-        processes.die_with_parent(me)
-        for number in _IGNORED:
-            signal.signal(number, signal.SIG_DFL)
-        _limit(resource.RLIMIT_FSIZE, settings.max_output_bytes)
-        _limit(resource.RLIMIT_CORE, 0)
-
     with contextlib.ExitStack() as files:
         stdout, stderr = (_create(order[name], files) for name in ("stdout", "stderr"))
         return subprocess.Popen(
@@ -163,7 +196,7 @@ def _start(order: Mapping[str, Any], settings: Settings) -> subprocess.Popen[byt
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
-            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
+            preexec_fn=lambda: processes.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
         )
 
 
@@ -239,6 +272,16 @@ def _create(path: str, files: contextlib.ExitStack) -> int:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     files.callback(os.close, handle)
     return handle
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Closes what the supervisor has open, so that a guardian holds no lock, log or channel of others."""
+    low = 0
+    for handle in sorted(kept):
+        if low < handle:  # an empty range at 0 would close everything
+            os.closerange(low, handle)
+        low = handle + 1
+    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
 
 
 def _limit(what: int, value: int) -> None:

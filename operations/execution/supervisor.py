@@ -1,267 +1,16 @@
-"""The supervisor of one batch: a process with one thread that runs slots and confirms each on the disk.
-
-It forks one guardian for each attempt that may run at the same time, and is told to stop by a line on the server's
-pipe, by a file, or by a signal. The end of the pipe means that the server is gone, and everything is killed. A write
-to `attempts.log` that fails ends the run, since an attempt that cannot be confirmed must not be made.
-"""
+"""The process that runs one batch: forks its guardians while it is small, then loads the rest and runs the plan."""
 
 from __future__ import annotations
 
 import argparse
-import gc
+import json
 import os
-import signal
 import sys
-import time
-import traceback
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from operations.execution import processes
-from operations.execution.attempts import AttemptsLog, EndReason
-from operations.execution.cases import CaseFile, CasesUnreadable
-from operations.execution.command import check_template
-from operations.execution.evidence import Recorder
-from operations.execution.guardian import Channel, Ended, Settings, channels, guard
-from operations.execution.plan import STOP_FILE, RunPlan, read_plan
-from operations.execution.preparation import Prepared, prepare
+from operations.execution.guardian import fork_guardian
 from storage.errors import AtkError
-from storage.masking import Masker, load_key
-from storage.schema.evidence import EvidenceRecord, Slot
-
-LOOK_SECONDS = 0.2
-"""How often the supervisor looks for the file that asks it to stop."""
-_DISMISSED_WITHIN_SECONDS = 5.0
-_LOST_WITHIN_SECONDS = 1.0
-
-
-@dataclass
-class _Attempt:
-    slot: Slot
-    prepared: Prepared
-    started_at: str
-    started: float
-
-
-@dataclass
-class _Guardian:
-    pid: int
-    channel: Channel
-    attempt: _Attempt | None = None
-
-
-class Supervisor:
-    """One run of a plan. `run` may be called once."""
-
-    def __init__(self, plan: RunPlan, control: int, owner: int | None = None) -> None:
-        """Opens the run's files and decides which slots are due.
-
-        Args:
-            plan: What to run.
-            control: The read end of the server's pipe.
-            owner: The server's owner lock, which guardians keep until they are done.
-
-        Raises:
-            AtkError: The command, the key or the log cannot be used.
-            CasesUnreadable: The Cases cannot be used.
-            OSError: A file cannot be opened.
-        """
-        check_template(plan.command)
-        self._plan = plan
-        self._control = control
-        self._server_gone = False
-        self._kept_by_guardians = {0, 1, 2, control} | ({owner} if owner is not None else set())
-        self._recorder = Recorder(plan, Masker(load_key(plan.mask_key_path), plan.redact_keys))
-        self._log = AttemptsLog(plan.attempts_path, keep_torn_in=plan.work_folder)
-        known = self._log.found
-        barred = known.finished | (set(known.unfinished) - set(plan.rerun_unknown_ids))
-        self._pending = deque(slot for slot in plan.slots if slot.record_id not in barred)
-        self._cases = CaseFile(plan.cases_path, {slot.case_id for slot in self._pending})
-        self._settings = Settings(
-            plan.working_directory,
-            plan.environment,
-            plan.timeout_seconds,
-            plan.grace_seconds,
-            plan.max_output_bytes,
-        )
-        self._guardians: dict[int, _Guardian] = {}
-        self._idle: list[_Guardian] = []
-        self._frames: list[dict[str, Any]] = []
-        self._orders: list[tuple[_Guardian, Mapping[str, Any]]] = []
-        self._infra_failures = 0
-        self._reason: EndReason | None = None
-        self._stopping = False
-        self._wakeup = -1
-        self._deadline = None if plan.batch_timeout_seconds is None else time.monotonic() + plan.batch_timeout_seconds
-
-    def run(self) -> EndReason:
-        """Runs what is due and returns why it ended. Every process that was started is gone by then.
-
-        Raises:
-            OSError: The log could not be written or flushed.
-        """
-        processes.adopt_orphans()
-        self._listen()
-        gc.collect()
-        gc.freeze()  # what is here now is shared with the guardians; collecting it would copy it
-        try:
-            while True:
-                self._check_requests()
-                self._fill()
-                self._commit()
-                if not any(guardian.attempt for guardian in self._guardians.values()):
-                    break
-                self._wait()
-            reason = self._reason or "all_done"
-            self._log.append([{"kind": "ended", "reason": reason}])
-        finally:
-            self._dismiss()
-        return reason
-
-    def _listen(self) -> None:
-        self._wakeup, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-
-    def _check_requests(self) -> None:
-        if os.path.lexists(os.path.join(self._plan.work_folder, STOP_FILE)):
-            self._stop("stopped")
-        if self._deadline is not None and time.monotonic() >= self._deadline:
-            self._stop("batch_timeout")
-
-    def _fill(self) -> None:
-        """Takes slots until everybody has one. What cannot be prepared has failed and takes no place."""
-        while self._pending and self._reason is None and (self._idle or self._may_fork()):
-            slot, at, started = self._pending.popleft(), _now(), time.monotonic()
-            self._frames.append({"kind": "started", "record_id": slot.record_id, "n": slot.n, "at": at})
-            try:
-                prepared = prepare(slot, self._plan, self._cases)
-            except (OSError, LookupError, ValueError) as trouble:
-                ended = Ended("not_started", at, _now(), time.monotonic() - started, error=_words(trouble))
-                self._finished(self._recorder.failure(slot, ended, "infra_error"))
-                continue
-            guardian = self._idle.pop() if self._idle else self._fork()
-            guardian.attempt = _Attempt(slot, prepared, at, started)
-            self._orders.append((guardian, prepared.order))
-
-    def _commit(self) -> None:
-        """Puts on the disk what has happened, with one flush, and only then lets the next attempts start."""
-        if self._frames:
-            self._log.append(self._frames)
-            self._frames.clear()
-        for guardian, order in self._orders:
-            guardian.channel.send(order)
-        self._orders.clear()
-
-    def _wait(self) -> None:
-        handles = [self._wakeup, *self._guardians]
-        if not self._server_gone:
-            handles.append(self._control)
-        for handle in processes.wait_readable(handles, LOOK_SECONDS):
-            if handle == self._control:
-                self._hear_server()
-            elif handle == self._wakeup:
-                os.read(handle, 64)
-                self._stop("stopped")
-            else:
-                self._hear_guardian(self._guardians[handle])
-
-    def _hear_server(self) -> None:
-        if os.read(self._control, 64):
-            self._stop("stopped")
-        else:  # the guardians see it as well and do not wait to be told
-            self._server_gone = True
-            self._stop("server_gone")
-
-    def _hear_guardian(self, guardian: _Guardian) -> None:
-        for message in guardian.channel.receive():
-            attempt, guardian.attempt = guardian.attempt, None
-            if attempt is not None:
-                ended = Ended(**message)
-                self._finished(self._recorder.record(attempt.slot, ended, attempt.prepared.folder))
-                self._idle.append(guardian)
-        if guardian.channel.ended:
-            self._lose(guardian)
-
-    def _lose(self, guardian: _Guardian) -> None:
-        """Cleans up after a guardian that was killed by somebody: nobody knows how its attempt would have ended."""
-        self._forget(guardian)
-        status = _collect([guardian.pid], _LOST_WITHIN_SECONDS)[guardian.pid]
-        swept = processes.sweep([other.pid for other in self._guardians.values()])
-        if (attempt := guardian.attempt) is not None:
-            ended = Ended(
-                "server_gone" if self._server_gone else "cancelled",
-                attempt.started_at,
-                _now(),
-                time.monotonic() - attempt.started,
-                error=f"The guardian process of the attempt ended ({_ending(status)}), and the agent with it.",
-                leftovers_killed=swept.killed,
-            )
-            self._finished(self._recorder.failure(attempt.slot, ended, "infra_error"))
-
-    def _finished(self, record: EvidenceRecord) -> None:
-        self._frames.append({"kind": "finished", "record": record.model_dump(mode="json")})
-        limit = self._plan.stop_after_infra_failures
-        self._infra_failures = self._infra_failures + 1 if record.execution.status == "infra_error" else 0
-        if limit is not None and self._infra_failures >= limit and self._reason is None:
-            self._reason = "infra_failures"
-
-    def _stop(self, reason: EndReason) -> None:
-        self._reason = self._reason or reason
-        if not self._stopping:
-            self._stopping = True
-            for guardian in self._guardians.values():
-                if guardian.attempt is not None:
-                    guardian.channel.send({"do": "stop"})
-
-    def _may_fork(self) -> bool:
-        return len(self._guardians) < self._plan.concurrency
-
-    def _fork(self) -> _Guardian:
-        ours, theirs = channels()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid == 0:
-            self._become_guardian(theirs)
-        os.close(theirs.handle)
-        guardian = _Guardian(pid, ours)
-        self._guardians[ours.handle] = guardian
-        return guardian
-
-    def _become_guardian(self, channel: Channel) -> None:
-        """Never returns: the stack that is below belongs to the supervisor."""
-        code = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            _close_all_but(self._kept_by_guardians | {channel.handle})
-            guard(channel, self._control, self._settings)
-            code = 0
-        except BaseException:  # noqa: BLE001 - written down; the process ends either way
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
-
-    def _forget(self, guardian: _Guardian) -> None:
-        del self._guardians[guardian.channel.handle]
-        if guardian in self._idle:
-            self._idle.remove(guardian)
-        os.close(guardian.channel.handle)
-
-    def _dismiss(self) -> None:
-        """Ends the guardians by ending their channels; whoever has not gone in time is killed, and all below."""
-        pids = [guardian.pid for guardian in self._guardians.values()]
-        for guardian in list(self._guardians.values()):
-            self._forget(guardian)
-        _collect(pids, _DISMISSED_WITHIN_SECONDS)
-        processes.sweep()
-        self._log.close()
-        self._cases.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -271,57 +20,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--control", type=int, required=True, help="the read end of the server's pipe")
     parser.add_argument("--owner", type=int, help="the server's owner lock")
     given = parser.parse_args(arguments)
-    for handle in (given.control, given.owner):
-        if handle is not None:
-            os.set_inheritable(handle, False)  # noqa: FBT003 - that is its signature
+    kept = [handle for handle in (given.control, given.owner) if handle is not None]
+    for handle in kept:
+        os.set_inheritable(handle, False)  # noqa: FBT003 - that is its signature
+    guardians = [fork_guardian(given.control, kept) for _ in range(_places(given.plan))]
+
+    from operations.execution.cases import CasesUnreadable  # noqa: PLC0415 - guardians are forked without all this
+    from operations.execution.plan import read_plan  # noqa: PLC0415
+    from operations.execution.run import Run  # noqa: PLC0415
+
     try:
-        Supervisor(read_plan(given.plan), given.control, given.owner).run()
+        Run(read_plan(given.plan), given.control, kept, guardians).run()
     except (AtkError, CasesUnreadable, OSError) as trouble:
-        sys.stderr.write(f"{_now()} The run ended: {_words(trouble)}\n")
+        sys.stderr.write(f"{datetime.now(UTC).isoformat()} The run ended: {trouble}\n")
         return 1
     return 0
 
 
-def _collect(pids: Sequence[int], seconds: float) -> dict[int, int]:
-    """Waits for guardians that are about to end, kills those that do not, and returns how each ended."""
-    ended: dict[int, int] = {}
-    deadline = time.monotonic() + seconds
-    while len(ended) < len(pids):
-        for pid in pids:
-            if pid in ended:
-                continue
-            if time.monotonic() >= deadline:
-                os.kill(pid, signal.SIGKILL)
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                ended[pid] = os.waitstatus_to_exitcode(status)
-        if len(ended) < len(pids):
-            time.sleep(0.005)
-    return ended
-
-
-def _close_all_but(kept: set[int]) -> None:
-    """Closes what the supervisor has open, so that a guardian holds no lock, log or channel of others."""
-    low = 0
-    for handle in sorted(kept):
-        if low < handle:  # an empty range at 0 would close everything
-            os.closerange(low, handle)
-        low = handle + 1
-    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def _words(trouble: BaseException) -> str:
-    if isinstance(trouble, LookupError):
-        return str(trouble.args[0])
-    return str(trouble) or type(trouble).__name__
-
-
-def _ending(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"exit code {status}"
+def _places(path: str) -> int:
+    """Returns how many attempts may run at once. What is wrong with a plan is said by who reads all of it."""
+    try:
+        with open(path, "rb") as file:
+            plan = json.load(file)
+        return int(min(plan["concurrency"], len(plan["slots"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 if __name__ == "__main__":
