@@ -87,6 +87,14 @@ def walk(top: str, path: bytes) -> Iterator[bytes]:
             yield below
 
 
+def folders_below(top: str, path: bytes) -> Iterator[bytes]:
+    """Yields the folder `path` and every folder below it but those named `.git`; links are not followed."""
+    base = os.fsencode(top)
+    for folder, below, _ in os.walk(os.path.join(base, path)):
+        below[:] = [x for x in below if x != b".git"]
+        yield os.path.relpath(folder, base)
+
+
 def blob_id(top: str, path: bytes, algorithm: str) -> str:
     """Returns the object id that the file's exact bytes have as a blob, or a link's target as Git stores it."""
     found = look(top, path)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from storage.errors import AtkError, NextCall
 from storage.git import CorruptRepository, Git, HeadMoved
 from storage.schema.base import Commit, Value
-from storage.worktree.disk import look
+from storage.worktree.disk import folders_below, look
 from storage.worktree.paths import STORE, is_store
 
 PRIVATE = {"core.splitIndex": "false", "core.untrackedCache": "false"}
@@ -123,6 +123,8 @@ def fresh_index(git: Git, commit: str, folder: str) -> str:
     It begins without stat data, so every file was compared by content: racy entries and hidden bits cannot lie.
     """
     index = os.path.join(folder, "fresh-index")
+    if os.path.exists(index):
+        os.unlink(index)
     git.run("read-tree", commit, index=index, settings=PRIVATE)
     git.run("update-index", "-q", "--really-refresh", index=index, ok=(0, 1), cwd=git.top, settings=PRIVATE)
     return index
@@ -154,9 +156,10 @@ def untracked(git: Git, index: str) -> set[bytes]:
 
 
 def own_folders(git: Git, index: str) -> set[bytes]:
-    """Returns the topmost folders under the project that hold nothing tracked: empty ones, and the user's own."""
-    found = git.records("ls-files", "-o", "-z", "--full-name", "--directory", index=index)
-    return {x.rstrip(b"/") for x in found if x.endswith(b"/") and not is_store(x, git.prefix)}
+    """Returns the folders under the project with nothing tracked below them, empty ones too, but not the ignored."""
+    found = git.records("ls-files", "-o", "-z", "--full-name", "--directory", "--exclude-standard", index=index)
+    tops = [x.rstrip(b"/") for x in found if x.endswith(b"/") and not is_store(x, git.prefix)]
+    return {folder for x in tops for folder in folders_below(git.top, x)}
 
 
 def staged(git: Git, commit: str, *, everywhere: bool = False) -> set[bytes]:

@@ -52,7 +52,7 @@ class Surroundings(Value):
         inputs: Fingerprints of what the caller declared, ignored or not; a folder stands as its files.
         raw: Blobs with the exact bytes of clean tracked files that line endings, ident or encoding make differ from
             their blob.
-        folders: The topmost folders with nothing tracked in them, which stay when files beside them go.
+        folders: The folders with nothing tracked in them, ignored ones left out: they stay when a file in them goes.
     """
 
     dirty: dict[str, str] = {}

@@ -1,0 +1,215 @@
+"""Moves the user's branch to an accepted candidate and lets the index follow, by Git's own protocol."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from storage.checkpoints.changes import Change, Entry
+from storage.checkpoints.locks import remove_own_locks
+from storage.checkpoints.objects import index_lines
+from storage.checkpoints.states import UnknownContent, classify
+from storage.errors import AtkError, NextCall
+from storage.git import CorruptRepository, Git, locked
+from storage.worktree.facts import Head, check_idle, read_head, same_head, staged
+from storage.worktree.paths import decode_path, encode_path
+
+
+@dataclass(kw_only=True, eq=False)
+class Staged(AtkError):
+    """The user has staged files of the candidate's."""
+
+    message: ClassVar[str] = (
+        "{paths} are staged in your index and belong to the candidate, so keeping it would mix both. Unstage them "
+        "with `git restore --staged`, then decide again; other staged files stay staged."
+    )
+    next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("decide_candidate"), NextCall("get_status"))
+
+    paths: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class BranchShared(AtkError):
+    """The branch is checked out in another worktree too."""
+
+    message: ClassVar[str] = (
+        "{branch} is checked out in another linked worktree too, whose files would not follow. Check out another "
+        "branch there (`git worktree list` shows where), then decide again."
+    )
+
+    branch: str
+
+
+def publish(  # noqa: PLR0913, PLR0917 - one effect, and all that its recovery must know
+    git: Git,
+    head: Head,
+    commit: str,
+    changes: Sequence[Change],
+    intent_time_ns: int,
+    scratch: str,
+    *,
+    message: str = "atk keep",
+) -> None:
+    """Moves HEAD's branch from `head` to `commit` and puts the changes into the user's index. Call again after a crash.
+
+    What the user staged outside the changes stays staged, and no file is touched. `intent_time_ns` is when the
+    operation was recorded, in ns since 1970: a lock that is older is not ours. `message` goes to the reflog.
+
+    Raises:
+        HeadMoved: HEAD is neither at `head` nor at `commit` on the same branch.
+        OperationInProgress: A merge, rebase, pick or bisect is under way.
+        UnknownContent: The worktree does not hold the `after` of all changes.
+        Staged: A path of the changes is staged.
+        BranchShared: The branch is checked out in another worktree.
+        GitLocked: A lock of Git's is not ours.
+    """
+    if read_head(git).commit == commit != head.commit:
+        same_head(git, head.model_copy(update={"commit": commit}))
+        _remove_locks(git, head, commit, changes, intent_time_ns, scratch)
+        _follow(git, changes, scratch)
+        return
+    same_head(git, head)
+    check_idle(git)
+    _check_worktree(git, changes, scratch)
+    _check_index(git, head, changes)
+    _check_branch(git, head)
+    if git.missing([commit]):
+        raise CorruptRepository(reason=f"commit {commit} does not exist")
+    _remove_locks(git, head, commit, changes, intent_time_ns, scratch)
+    lock = _lock_index(git)
+    try:
+        # Nothing that takes index.lock can come between any more: not add, not commit, not switch.
+        same_head(git, head)
+        _check_index(git, head, changes)
+        _fill(lock, _next_index(git, changes, scratch))
+        git.sync()
+        flags = () if head.branch else ("--no-deref",)
+        git.run("update-ref", "-m", message, *flags, "HEAD", commit, head.commit)
+    except BaseException:
+        os.unlink(lock)
+        raise
+    _check_left_locks(git, head)
+    git.sync()
+    _rename_index(git, lock)
+
+
+def _index_path(git: Git) -> str:
+    return os.path.join(git.git_dir, "index")
+
+
+def _ref_locks(git: Git, head: Head) -> list[str]:
+    locks = [os.path.join(git.git_dir, "HEAD.lock"), os.path.join(git.common_dir, "reftable", "tables.list.lock")]
+    return [*locks, os.path.join(git.common_dir, head.branch + ".lock")] if head.branch else locks
+
+
+def _check_worktree(git: Git, changes: Sequence[Change], scratch: str) -> None:
+    states = classify(git, changes, scratch)
+    if states.before or states.other:
+        raise UnknownContent(paths=tuple(sorted((*states.before, *states.other))))
+
+
+def _check_index(git: Git, head: Head, changes: Sequence[Change]) -> None:
+    pending = staged(git, head.commit, everywhere=True)
+    if mine := sorted(pending & {decode_path(x.path) for x in changes}):
+        raise Staged(paths=tuple(encode_path(x) for x in mine))
+
+
+def _check_branch(git: Git, head: Head) -> None:
+    if head.branch is None:
+        return
+    listed = git.records("worktree", "list", "--porcelain", "-z")
+    if listed.count(b"branch " + head.branch.encode()) > 1:
+        raise BranchShared(branch=head.branch)
+
+
+def _remove_locks(  # noqa: PLR0913, PLR0917 - what the locks may hold depends on all of it
+    git: Git, head: Head, commit: str, changes: Sequence[Change], since_ns: int, scratch: str
+) -> None:
+    """Removes the locks that a killed attempt left, or refuses when one is not ours."""
+    names = [*_ref_locks(git, head), _index_path(git) + ".lock"]
+    if not any(os.path.lexists(x) for x in names):
+        return
+    ours = [commit.encode() + b"\n", *([f"ref: {head.branch}\n".encode()] if head.branch else [])]
+    for index in (os.path.join(scratch, "next-index"), _next_index(git, changes, scratch, "compared-index")):
+        if os.path.exists(index):
+            with open(index, "rb") as file:
+                ours.append(file.read())
+    remove_own_locks(names, ours, since_ns=since_ns)
+
+
+def _next_index(git: Git, changes: Sequence[Change], scratch: str, name: str = "next-index") -> str:
+    """Returns a copy of the user's index with the changes put in; every other entry and bit is as it was."""
+    index = os.path.join(scratch, name)
+    if os.path.exists(_index_path(git)):
+        # With its time kept: entries as young as the index are compared by content.
+        shutil.copy2(_index_path(git), index)
+    if lines := index_lines(changes):
+        git.run("update-index", "-z", "--index-info", stdin=lines, index=index, cwd=git.top)
+        git.run("update-index", "-q", "--refresh", index=index, ok=(0, 1), cwd=git.top)
+    return index
+
+
+def _lock_index(git: Git) -> str:
+    """Takes index.lock, empty as yet, as git does, and returns its path."""
+    real = _index_path(git)
+    mode = stat.S_IMODE(os.stat(real).st_mode) if os.path.exists(real) else 0o644
+    try:
+        handle = os.open(real + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        raise locked(real + ".lock") from None
+    os.fchmod(handle, mode)
+    os.close(handle)
+    return real + ".lock"
+
+
+def _fill(lock: str, following: str) -> None:
+    with open(lock, "r+b") as target, open(following, "rb") as source:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _check_left_locks(git: Git, head: Head) -> None:
+    """Refuses to go on when git left a lock although it reported success, as it does when its unlink fails."""
+    for lock in _ref_locks(git, head):
+        if os.path.lexists(lock):
+            raise locked(lock, "left by an update that succeeded")
+
+
+def _rename_index(git: Git, lock: str) -> None:
+    os.rename(lock, _index_path(git))
+    git.sync()
+
+
+def _not_yet(git: Git, changes: Sequence[Change]) -> list[Change]:
+    """Returns the changes whose entry in the user's index still is the one from before."""
+    entries: dict[bytes, Entry] = {}
+    for line in git.records("ls-files", "-s", "-z", cwd=git.top):
+        meta, path = line.split(b"\t", 1)
+        mode, oid, stage = meta.decode().split()
+        if stage == "0":
+            entries[path] = Entry(mode=mode, oid=oid)
+    return [x for x in changes if _plain(x.before) == entries.get(decode_path(x.path)) != _plain(x.after)]
+
+
+def _plain(entry: Entry | None) -> Entry | None:
+    return entry and Entry(mode=entry.mode, oid=entry.oid)
+
+
+def _follow(git: Git, changes: Sequence[Change], scratch: str) -> None:
+    """Lets the index follow a branch that has moved already, where it has not."""
+    if not _not_yet(git, changes):
+        git.sync()
+        return
+    lock = _lock_index(git)
+    try:
+        _fill(lock, _next_index(git, _not_yet(git, changes), scratch))
+        git.sync()
+    except BaseException:
+        os.unlink(lock)
+        raise
+    _rename_index(git, lock)
