@@ -1,0 +1,272 @@
+"""`atk`: the same operations for a person at a terminal. It needs no MCP."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from atk_mcp import results, snapshot
+from atk_mcp.terminal import ProgressLine, complain, fields_of, in_words, say
+from storage.errors import AtkError
+
+OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+_EPILOG = """\
+begin here:
+  atk demo                                   a whole Round on a small agent of ATK's own, in a folder of its own
+  atk status                                 what is open here, what is blocked, what to do next
+  atk tools                                  every operation in one line
+  atk tools store_dataset                    one operation: its fields and an example
+  atk call get_status                        run an operation; the answer is JSON on stdout
+  echo '{"name": "first"}' | atk call store_dataset --request -
+  atk journal --last 5                       what was done in this project
+  atk recover                                finish or undo what an interrupted call left
+
+exit status: 0 done; 1 refused (stderr says why and what to do); 2 wrong usage; 3 a fault of ATK (with an incident id);
+130 left by a second Ctrl-C (the first one stops what is running, and waits for it)
+"""
+
+
+class _Usage(Exception):
+    """The command line or the request cannot be used."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    given = build_parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = given.command
+    try:
+        status = command(given)
+        sys.stdout.flush()
+    except _Usage as error:
+        complain(f"atk: {error}")
+        return USAGE
+    except KeyboardInterrupt:
+        complain("atk: left at once. What was recorded stays; `atk status` says what is open.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return OK
+    return status
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the parser of `atk`."""
+    parser = argparse.ArgumentParser(
+        prog="atk",
+        description="Look into an ATK project and run its operations from a terminal.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_const", const=_version, dest="command", help="print the version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(command=_no_command(parser))
+
+    demo = commands.add_parser("demo", help="a whole Round on a small agent, to see how it goes")
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="makes the run repeatable (default 0)")
+    demo.add_argument("--path", metavar="DIR", help="an empty or new folder for it (default: a temporary one)")
+    demo.add_argument("--no-op-edit", action="store_true", help="change nothing, and see that no effect is found")
+    demo.set_defaults(command=_demo)
+
+    status = _command(commands, "status", _status, "what is open, what is blocked, what to do next")
+    status.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+    tools = commands.add_parser("tools", help="list the operations, or describe one")
+    tools.add_argument("name", nargs="?", metavar="NAME", help="an operation, for instance store_dataset")
+    tools.set_defaults(command=_tools)
+
+    call = _command(commands, "call", _call, "run an operation and print its answer as JSON")
+    call.add_argument("operation", metavar="OPERATION", help="its name, as in `atk tools`")
+    call.add_argument("--request", metavar="FILE", help="a JSON object with its arguments; - reads stdin (default: {})")
+    call.add_argument("--json", action="store_true", help="one line of JSON, refusals too (those on stderr)")
+
+    journal = _command(commands, "journal", _journal, "what was done in this project")
+    journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
+    journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
+
+    recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
+    recover.add_argument("--json", action="store_true", help="print the answer as JSON")
+    return parser
+
+
+def _command(
+    commands: Any,  # noqa: ANN401 - argparse keeps the type of its subparsers to itself
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+    parser.add_argument("--project", metavar="DIR", help="the project's folder (default: this one)")
+    parser.set_defaults(command=run)
+    return parser
+
+
+def _no_command(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    def show_help(_: argparse.Namespace) -> int:
+        parser.print_help(sys.stderr)
+        return USAGE
+
+    return show_help
+
+
+def _version(_: argparse.Namespace) -> int:
+    import atk_mcp  # noqa: PLC0415 - metadata is read for --version only
+
+    say(f"atk {atk_mcp.__version__}")
+    return OK
+
+
+def _demo(given: argparse.Namespace) -> int:
+    run = importlib.import_module("atk_mcp.demo.run").run
+    return int(run(seed=given.seed, path=given.path, no_op_edit=given.no_op_edit))
+
+
+def _status(given: argparse.Namespace) -> int:
+    return _invoke("get_status", {}, given, _as_json if given.json else in_words)
+
+
+def _recover(given: argparse.Namespace) -> int:
+    return _invoke("inspect_or_recover_operation", {}, given, _as_json if given.json else in_words)
+
+
+def _tools(given: argparse.Namespace) -> int:
+    tools = {tool["name"]: tool for tool in snapshot.load()}
+    if given.name is None:
+        width = max(map(len, tools), default=0)
+        for name, tool in tools.items():
+            say(f"{name:{width}}  {tool['description'].splitlines()[0]}")
+        return OK
+    if given.name not in tools:
+        raise _Usage(f"there is no operation {given.name!r}; `atk tools` lists them.")
+    say(f"{given.name}\n\n{tools[given.name]['description']}\n\nFields:")
+    for line in fields_of(tools[given.name]["inputSchema"]):
+        say(line)
+    say(f"\nRun it: atk call {given.name} --request FILE   (docs/operations/{given.name}.md has examples)")
+    return OK
+
+
+def _call(given: argparse.Namespace) -> int:
+    return _invoke(given.operation, _request(given.request), given, results.compact if given.json else _as_json)
+
+
+def _request(source: str | None) -> dict[str, Any]:
+    if source is None:
+        return {}
+    try:
+        if source == "-":
+            text = sys.stdin.read()
+        else:
+            with open(source, encoding="utf-8") as file:
+                text = file.read()
+        arguments = json.loads(text)
+    except OSError as error:
+        raise _Usage(f"cannot read the request {source}: {error.strerror}.") from None
+    except ValueError as error:
+        raise _Usage(f"the request {source} is not UTF-8 JSON: {error}.") from None
+    if not isinstance(arguments, dict):
+        raise _Usage(f"the request {source} must be a JSON object of arguments, such as {{}}.")
+    return arguments
+
+
+def _journal(given: argparse.Namespace) -> int:
+    from storage.project import Project  # noqa: PLC0415 - --help needs no store
+
+    if given.last < 1:
+        raise _Usage("--last takes a number from 1 up.")
+    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    try:
+        records = deque(Project.open(root).journal_records(), given.last)
+    except AtkError as error:
+        return _refused(error, as_json=given.json)
+    for body in records:
+        say(results.compact(results.safe(body)) if given.json else _record(body))
+    return OK
+
+
+def _record(body: Mapping[str, Any]) -> str:
+    """Returns one journal record as a line: its number, time and operation, and what was answered."""
+    response = body.get("response")
+    message = response.get("message", "") if isinstance(response, Mapping) else ""
+    what = body.get("op") or body.get("kind", "")
+    return f"{body.get('n', ''):>5}  {body.get('at', '')}  {what}  {message}".rstrip().replace("\n", " ")
+
+
+def _invoke(
+    name: str, arguments: dict[str, Any], given: argparse.Namespace, show: Callable[[dict[str, Any]], str]
+) -> int:
+    """Runs an operation to its end, Ctrl-C being a request to stop, and prints what came of it."""
+    from operations.invocation import invoke  # noqa: PLC0415 - --help needs neither models nor store
+    from operations.registry import all_operations  # noqa: PLC0415 - --help needs neither models nor store
+
+    operation = all_operations().get(name)
+    if operation is None:
+        raise _Usage(f"there is no operation {name!r}; `atk tools` lists them.")
+    if given.project is not None:
+        arguments = {**arguments, "project_path": given.project}
+    progress = ProgressLine()
+    try:
+        with _stoppable() as cancelled:
+            response = invoke(operation, arguments, progress=progress, cancelled=cancelled, stays=True)
+            text = show(results.payload(response))
+    except AtkError as error:
+        progress.clear()
+        return _refused(error, as_json=given.json)
+    except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
+        from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
+
+        progress.clear()
+        told = results.incident(record(error, name, arguments), name)
+        complain(results.compact(told) if given.json else f"Error [{told['code']}] {told['message']}")
+        return INTERNAL
+    progress.clear()
+    say(text)
+    return OK
+
+
+def _refused(error: AtkError, *, as_json: bool) -> int:
+    if as_json:
+        complain(results.compact(results.refusal(error)))
+    else:
+        complain(f"Error [{error.code}] {error}")
+        if words := results.in_words(error.next):
+            complain(words)
+    return REFUSED
+
+
+def _as_json(payload: dict[str, Any]) -> str:
+    return json.dumps(payload, ensure_ascii=False, indent=2)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends the command at once."""
+    asked = threading.Event()
+    times = itertools.count(1)
+
+    def ask(*_: object) -> None:
+        asked.set()
+        if next(times) == 1:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            complain("Stopping; press Ctrl-C again to leave at once.")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

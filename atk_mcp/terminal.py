@@ -1,0 +1,132 @@
+"""Puts stored text on a terminal: in words, and without characters that could act on the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TextIO
+
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks and overrides of the writing direction
+    "\u2028\u2029\ufeff\ud800-\udfff]"  # line separators, byte order mark, lone surrogates
+)
+
+_LINE_LIMIT = 400
+"""Characters of one text shown in words; `atk call` prints all of it."""
+
+_ITEMS = 20
+
+
+def neutralised(text: str) -> str:
+    r"""Returns `text` with every character that acts on a terminal written as `\uXXXX`.
+
+    Inside JSON the escape says the same character, so the JSON keeps its meaning.
+    """
+    return _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str) -> None:
+    """Prints a line."""
+    _write(sys.stdout, text)
+
+
+def complain(text: str) -> None:
+    """Prints a line to stderr."""
+    _write(sys.stderr, text)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(neutralised(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def in_words(payload: Mapping[str, Any]) -> str:
+    """Returns an answer for a person: its message, its fields by name, what leads on."""
+    lines = [str(payload.get("message", ""))] if payload.get("message") else []
+    shown = {k: v for k, v in payload.items() if k not in ("message", "next") and v not in (None, [], {}, "")}
+    lines += _fields(shown, "")
+    steps = payload.get("next") or ()
+    if steps:
+        lines += ["", "Next:"]
+        lines += [f"  {_step(step)}" for step in steps]
+    return "\n".join(lines)
+
+
+def _fields(values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, value in values.items():
+        label = f"{indent}{name.replace('_', ' ')}:"
+        if isinstance(value, Mapping):
+            yield label
+            yield from _fields(value, indent + "  ")
+        elif isinstance(value, list) and any(isinstance(x, Mapping | list) for x in value):
+            yield f"{label} {len(value)}"
+            for item in value[:_ITEMS]:
+                yield f"{indent}  - {_inline(item)}"
+            if len(value) > _ITEMS:
+                yield f"{indent}  and {len(value) - _ITEMS} more"
+        else:
+            yield f"{label} {_inline(value)}"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k.replace('_', ' ')} {_inline(v)}" for k, v in value.items() if v not in (None, [], {}))
+    if isinstance(value, list):
+        text = ", ".join(_inline(x) for x in value)
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    else:
+        text = "nothing" if value is None else str(value)
+    return text if len(text) <= _LINE_LIMIT else text[:_LINE_LIMIT] + "…"
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{k} {_inline(v)}" for k, v in (step.get("arguments") or {}).items())
+    wanted = "; ".join(f"{k}: {v}" for k, v in (step.get("supply") or {}).items())
+    return str(step.get("tool")) + (f" with {given}" if given else "") + (f" (you supply {wanted})" if wanted else "")
+
+
+class ProgressLine:
+    """Shows how far a call is on one line of a terminal; silent where stderr is none."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._dirty = False
+
+    def __call__(self, done: float, total: float | None, note: str) -> None:
+        """Shows `done` of `total` and what is being done."""
+        if self._shown:
+            of = f"/{total:g}" if total is not None else ""
+            sys.stderr.write(f"\r\x1b[K{done:g}{of} {neutralised(note).splitlines()[0] if note else ''}")
+            sys.stderr.flush()
+            self._dirty = True
+
+    def clear(self) -> None:
+        """Takes the line away."""
+        if self._dirty:
+            sys.stderr.write("\r\x1b[K")
+            self._dirty = False
+
+
+def fields_of(schema: Mapping[str, Any]) -> Sequence[str]:
+    """Returns one line for each field of a request's schema."""
+    required = schema.get("required", ())
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return [
+        f"  {name} ({_kind(value)}{', required' if name in required else ''}): {value.get('description', '')}".rstrip(
+            ": "
+        )
+        for name, value in properties.items()
+    ]
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(str(x) for x in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(_kind(x) for x in schema["anyOf"])
+    if schema.get("type") == "array" and "items" in schema:
+        return f"list of {_kind(schema['items'])}"
+    return str(schema.get("type", "any"))
