@@ -61,8 +61,11 @@ def has_mask(text: str) -> bool:
 _LAST_WORDS = ("passwords?", "passwd", "passphrase", "pwd", "secrets?", "authorization", "cookies?", "keys?", "token")
 _NAME_CHARS = re.compile(r"[\w.-]{0,80}\Z")
 _BARE = re.compile(r"[^\s\"'&;,)\]}<>|]+")
+_BARE_HEAD = re.compile(r"[^\s\"'&;,)\]}<>|]{1,4096}")
+"""Enough of a value to judge it by; a rejected one is never read to its end, so that a long text costs little."""
 _REST_OF_FIELD = re.compile(r"[^\s\"'&;,)\]}<>|](?:[^\r\n\"'&;,]*[^\s\"'&;,)\]}])?")
 _REST_OF_LINE = re.compile(r"[^\r\n\"']+")
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _CALL = re.compile(r"[\w.]*\(")
 _HEADER_VALUE = re.compile(r"(?:[A-Za-z]+[ \t]+)?(?=\S{0,200}\d)\S{6,}")
 
@@ -81,7 +84,7 @@ class Masker:
     """Masks with one project's key. It holds no state that changes, so one may serve every writer."""
 
     def __init__(self, key: bytes, redact_keys: Sequence[str] = ()) -> None:
-        self._key = key
+        self._hash_key = key
         self._redact = frozenset(words for name in redact_keys if (words := forms.words_of(name)))
         last = "|".join([*_LAST_WORDS, *(re.escape(words.split()[-1]) for words in self._redact)])
         # A name's last word, its closing quote, then `:` or `=`; the rest of the name is read backwards from there.
@@ -119,26 +122,28 @@ class Masker:
         if not secret.strip() or MASK.fullmatch(secret):
             return MaskedText(secret)
         kind = next((form.kind for form in forms.FORMS if form.pattern.fullmatch(secret)), "credential")
-        code = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:8]
+        code = hmac.new(self._hash_key, secret.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:8]
         return MaskedText(f"[masked:{kind}:{code}]")
 
     # -- JSON ----------------------------------------------------------------------------------------------------------
 
-    def _object(self, value: dict[Any, Any]) -> dict[Any, Any]:
+    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         named = value.get("name", value.get("key"))
-        pair = isinstance(named, str) and "value" in value
+        if not (isinstance(named, str) and "value" in value):
+            return {(name := self._key_text(key)): self._field(name, item) for key, item in value.items()}
+        # {"name": "password", "value": …} is how some exports write a field.
         return {
-            self._tokens(key) if isinstance(key, str) else key: self._field(
-                str(named if pair and key == "value" else key), item
-            )
+            (name := self._key_text(key)): self._field(named if key == "value" else name, item)
             for key, item in value.items()
         }
 
+    def _key_text(self, key: str) -> str:
+        """Returns an object's key with the tokens in it masked; a key is a name, so nothing else in it is."""
+        return self._tokens(key) if len(key) >= forms.SHORTEST else key
+
     def _list(self, value: Sequence[Any]) -> list[Any]:
         match value:
-            case [str() as name, str() as item] if forms.is_secret_name(forms.words_of(name)) and _has_letter_and_digit(
-                item
-            ):
+            case [str() as name, str() as item] if _is_pair(name, item):
                 return [MaskedText(name), self._secret(item)]
         return [self.value(item) for item in value]
 
@@ -157,7 +162,7 @@ class Masker:
         if isinstance(item, str):
             return self._secret(item)
         if isinstance(item, dict):
-            return {key: self._everything(below, numbers=numbers) for key, below in item.items()}
+            return {self._key_text(key): self._everything(below, numbers=numbers) for key, below in item.items()}
         if isinstance(item, list | tuple):
             return [self._everything(below, numbers=numbers) for below in item]
         return self.mask(json.dumps(item)) if numbers and item is not None else item
@@ -184,12 +189,12 @@ class Masker:
         return self._assignments(self._tokens(text))
 
     def _tokens(self, text: str) -> str:
-        for form in forms.FORMS:
+        for form in forms.FORMS if len(text) >= forms.SHORTEST else ():
             if any(needle in text for needle in form.needles):
                 text = form.pattern.sub(lambda found: self.mask(found.group()), text)
         if "://" in text:
             text = forms.URL.sub(lambda found: f"://{found[1]}:{self._unless_placeholder(found[2])}@", text)
-        return forms.SCHEME.sub(self._scheme, text)
+        return forms.SCHEME.sub(self._scheme, text) if " " in text or "\t" in text else text
 
     def _scheme(self, found: re.Match[str]) -> str:
         if not forms.is_credential(found[1], found[2]):
@@ -200,6 +205,8 @@ class Masker:
         return value if forms.PLACEHOLDER.fullmatch(value) else self.mask(value)
 
     def _assignments(self, text: str) -> str:
+        if ":" not in text and "=" not in text:
+            return text
         parts, done = [], 0
         for found in self._assignment.finditer(text):
             if found.start() < done or not (name := self._name(text, found)):
@@ -235,13 +242,14 @@ class Masker:
             word = self._only_token(name.words) and not _is_token(text[quote.end() : end])
             return quote.end(), quote.end() if word else end
         for header, accepts in _HEADERS:
-            if name.separator == ":" and name.words.endswith(header) and (line := _REST_OF_LINE.match(text, start)):
+            if _is_header(name, header) and (line := _REST_OF_LINE.match(text, start)):
                 value = line.group().rstrip()
                 return (start, start + len(value)) if accepts(value) else (start, start)
-        bare = (_REST_OF_FIELD if name.words in self._redact else _BARE).match(text, start)
-        if not bare or not self._is_bare_secret(bare.group(), name):
+        head = _BARE_HEAD.match(text, start)
+        if not head or not self._is_bare_secret(head.group(), name):
             return start, start
-        return start, bare.end()
+        whole = (_REST_OF_FIELD if name.words in self._redact else _BARE).match(text, start)
+        return start, (whole or head).end()
 
     def _only_token(self, words: str) -> bool:
         return words not in self._redact and not forms.is_secret_name(words)
@@ -263,6 +271,12 @@ _HEADERS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 )
 
 
+def _is_header(name: _Name, header: str) -> bool:
+    """Whether a header's line begins here: at the start of a line, or after a quote as on a command line."""
+    starts = not name.before or name.before[-1] in "\"'" or not name.before.rpartition("\n")[2].strip(" \t<>*|")
+    return name.separator == ":" and name.words.endswith(header) and starts
+
+
 def _closing(text: str, quote: str, start: int) -> int:
     """Returns where the closing quote stands that is escaped just as the opening one; the end of a text cut short."""
     at = text.find(quote, start)
@@ -271,13 +285,18 @@ def _closing(text: str, quote: str, start: int) -> int:
     return len(text) if at < 0 else at
 
 
+def _is_pair(name: str, item: str) -> bool:
+    """Whether a list of two texts is a header and its value."""
+    return forms.is_secret_name(forms.words_of(name)) and _has_letter_and_digit(item)
+
+
 def _is_token(value: str) -> bool:
     """Whether the value of a field `token` is a credential rather than a word of a language model."""
     return len(value) >= _SHORTEST and not re.search(r"\s", value)
 
 
 def _has_letter_and_digit(value: str) -> bool:
-    return len(value) >= _SHORTEST and any(c.isalpha() for c in value) and any(c.isdigit() for c in value)
+    return len(value) >= _SHORTEST and bool(_DIGIT.search(value) and _LETTER.search(value))
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

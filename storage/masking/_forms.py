@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -25,6 +26,7 @@ _TOKEN_OF_TEXT = re.compile(
 _SCHEMA_TYPES = frozenset(("string", "number", "integer", "object", "array", "boolean", "null"))
 
 
+@lru_cache(maxsize=4096)
 def words_of(name: str) -> str:
     """Returns the words of a field's name, lower-cased and without a number at the end: `X-ApiKey2` is `x api key`."""
     words = [word.casefold() for word in _WORD.findall(name)]
@@ -33,16 +35,18 @@ def words_of(name: str) -> str:
     return " ".join(words)
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(words: str) -> bool:
     return _SECRET_NAME.fullmatch(words) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_token_name(words: str) -> bool:
     """Whether the name may be a credential's: `token`, `github_token`; not `total_token`."""
     return (words == "token" or words.endswith(" token")) and not _TOKEN_OF_TEXT.search(words)
 
 
-def is_schema(value: dict[Any, Any]) -> bool:
+def is_schema(value: dict[str, Any]) -> bool:
     """Whether the value describes a field rather than holding one, as a tool's parameter named `password` does."""
     kind = value.get("type")
     return (isinstance(kind, str) and kind in _SCHEMA_TYPES) or not value.keys().isdisjoint(("$ref", "anyOf", "oneOf"))
@@ -59,6 +63,9 @@ class _Form(NamedTuple):
 def _form(kind: str, needles: str, pattern: str) -> _Form:
     return _Form(kind, tuple(needles.split()), re.compile(pattern, re.ASCII | re.DOTALL))
 
+
+SHORTEST = 16
+"""No form below matches a text shorter than this."""
 
 # Every repetition that can fail late is bounded: a hostile text must not make a pattern slow.
 FORMS = (
