@@ -23,7 +23,7 @@ REFINED_STEPS = 30_000
 LEAST_P = 1e-300
 """What a probability too small for a float is reported as: no finite evidence has probability zero."""
 
-Method = Literal["exact", "exact_total", "normal"]
+Method = Literal["exact", "exact_ties_broken", "normal"]
 _State = tuple[int, int]
 
 
@@ -63,25 +63,27 @@ class _Margin(NamedTuple):
     right_runs: int
 
 
-def conditional_test(strata: Iterable[Stratum]) -> ExactTest:
+def conditional_test(strata: Iterable[Stratum], *, break_ties: bool = False) -> ExactTest:
     """Returns the probability of at least as many right passes, given each Case's total passes over both sides.
 
     Under the hypothesis that a Case passes equally often on both sides, its right passes are hypergeometric given its
     total, so their sum over Cases has the convolution as its distribution (the exact test of a common odds ratio of
-    one; Gart 1970). Arrangements with the same sum are ordered by the sum of squared excesses over the Cases, which
-    keeps the test exact and makes it less coarse (a backup statistic; Cohen and Sackrowitz 1992); `exact_total` says
-    that ties were left in. No informative Case gives p = 1.
+    one; Gart 1970). No informative Case gives p = 1.
+
+    `break_ties` orders arrangements of the same sum by the sum of squared excesses over the Cases. The test stays
+    exact and becomes less coarse, so that it rejects nearer to its level (a backup statistic; Cohen and Sackrowitz
+    1992); it falls back to the sum alone beyond `REFINED_STEPS`.
     """
     cases = [s for s in strata if s.informative]
     if not cases:
         return ExactTest(1.0, "exact", 0)
     margins = tuple(sorted(_Margin(s.left_passes + s.right_passes, s.left_runs, s.right_runs) for s in cases))
     observed = sum(s.right_passes for s in cases)
-    if (refined := _distribution(margins, refine=True)) is not None:
+    if break_ties and (refined := _distribution(margins, refine=True)) is not None:
         squares = sum(_excess(s.right_passes, _Margin(s.left_passes + s.right_passes, s[1], s[3])) ** 2 for s in cases)
-        return ExactTest(_tail(refined, (observed, squares)), "exact", len(cases))
+        return ExactTest(_tail(refined, (observed, squares)), "exact_ties_broken", len(cases))
     if (plain := _distribution(margins, refine=False)) is not None:
-        return ExactTest(_tail(plain, (observed, 0)), "exact_total", len(cases))
+        return ExactTest(_tail(plain, (observed, 0)), "exact", len(cases))
     mean = math.fsum(m.total * m.right_runs / (m.left_runs + m.right_runs) for m in margins)
     deviation = math.sqrt(math.fsum(_variance(m) for m in margins))
     return ExactTest(max(normal_tail((observed - 0.5 - mean) / deviation), LEAST_P), "normal", len(cases))

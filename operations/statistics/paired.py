@@ -96,6 +96,16 @@ class RatioEstimate:
     upper: float | None
     upper_one_sided: float | None
 
+    @property
+    def log_ratio(self) -> float:
+        """The mean of the logarithms."""
+        return math.log(self.ratio)
+
+    @property
+    def log_upper_one_sided(self) -> float | None:
+        """The logarithm of the one-sided bound."""
+        return None if self.upper_one_sided is None else math.log(self.upper_one_sided)
+
 
 def paired_log_ratio(left: Sequence[float], right: Sequence[float], alpha: float = 0.05) -> RatioEstimate:
     """Returns how many times the left value the right one is, by Case, from paired logarithms of positive values.

@@ -18,7 +18,7 @@ def strata(draw):
     return Stratum(draw(st.integers(0, left)), left, draw(st.integers(0, right)), right)
 
 
-def by_enumeration(cases):
+def by_enumeration(cases, key):
     """Deals every Case's passes to its runs in all ways, and counts those at least as extreme."""
     reached = of = 0
     observed = key(cases, [c.right_passes for c in cases])
@@ -31,7 +31,11 @@ def by_enumeration(cases):
     return Fraction(reached, of)
 
 
-def key(cases, right):
+def total(_cases, right):
+    return sum(right)
+
+
+def total_and_squares(cases, right):
     excess = [
         r * (c.left_runs + c.right_runs) - (c.left_passes + c.right_passes) * c.right_runs
         for c, r in zip(cases, right, strict=True)
@@ -41,7 +45,18 @@ def key(cases, right):
 
 @given(st.lists(strata(), min_size=1, max_size=3))
 def test_conditional_test_equals_enumeration(cases):
-    assert exact.conditional_test(cases).p == pytest.approx(float(by_enumeration(cases)), abs=1e-12)
+    assert exact.conditional_test(cases).p == pytest.approx(float(by_enumeration(cases, total)), abs=1e-12)
+
+
+@given(st.lists(strata(), min_size=1, max_size=3))
+def test_conditional_test_with_ties_broken_equals_enumeration(cases):
+    found = exact.conditional_test(cases, break_ties=True).p
+    assert found == pytest.approx(float(by_enumeration(cases, total_and_squares)), abs=1e-12)
+
+
+@given(st.lists(strata(), min_size=1, max_size=4))
+def test_breaking_ties_never_raises_p(cases):
+    assert exact.conditional_test(cases, break_ties=True).p <= exact.conditional_test(cases).p
 
 
 @given(st.lists(st.fractions(-1, 1, max_denominator=6), min_size=1, max_size=8))
@@ -64,23 +79,22 @@ def test_least_p_is_reached_and_never_zero():
     assert exact.conditional_test([Stratum(0, 5, 5, 5)] * 1000).p > 0
 
 
-def test_ties_in_the_total_stay_where_breaking_them_takes_too_long():
-    cases = [Stratum(2, 5, 3, 5), Stratum(1, 5, 4, 5)] * 12
-    found = exact.conditional_test(cases)
-    assert (found.method, found.informative) == ("exact_total", 24)
+@pytest.mark.parametrize(("times", "method"), [(2, "exact_ties_broken"), (12, "exact")])
+def test_ties_in_the_total_stay_where_breaking_them_takes_too_long(times, method):
+    cases = [Stratum(2, 5, 3, 5), Stratum(1, 5, 4, 5)] * times
+    found = exact.conditional_test(cases, break_ties=True)
+    assert (found.method, found.informative) == (method, 2 * times)
 
 
 @pytest.mark.parametrize("gain", [0, 1])
 def test_normal_approximation_is_near_the_exact_value(gain, monkeypatch):
     cases = [Stratum(2, 5, 2 + gain, 5), Stratum(4, 5, 4, 5)] * 20
-    monkeypatch.setattr(exact, "REFINED_STEPS", 0)
-    exact._distribution.cache_clear()
     precise = exact.conditional_test(cases)
     monkeypatch.setattr(exact, "EXACT_STEPS", 0)
     exact._distribution.cache_clear()
     rough = exact.conditional_test(cases)
     exact._distribution.cache_clear()
-    assert (precise.method, rough.method) == ("exact_total", "normal")
+    assert (precise.method, rough.method) == ("exact", "normal")
     assert rough.p == pytest.approx(precise.p, rel=0.05)
 
 
@@ -93,7 +107,7 @@ def test_normal_sign_flip_is_near_the_exact_value(monkeypatch):
     assert rough.p == pytest.approx(precise.p, rel=0.05)
 
 
-@pytest.mark.parametrize(("cases", "method"), [(60, "exact_total"), (1000, "normal"), (4000, "normal")])
+@pytest.mark.parametrize(("cases", "method"), [(60, "exact"), (1000, "normal"), (4000, "normal")])
 def test_many_cases_give_way_to_the_normal_approximation(cases, method):
     found = exact.conditional_test([Stratum(2, 5, 3, 5)] * cases)
     assert found.method == method

@@ -1,0 +1,260 @@
+"""The questions that a gate puts to two outcome tables, each answered yes, no or undecided.
+
+Unknown outcomes are filled both ways: an answer holds only when every way of filling them gives it. The probabilities
+and differences that are reported leave the unknown outcomes out; `worst` and `best` bound them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypedDict
+
+from operations.statistics.distributions import zero_event_bound
+from operations.statistics.exact import ExactTest, conditional_test, least_attainable_p, sign_flip
+from operations.statistics.multiplicity import holm
+from operations.statistics.paired import PairedEstimate, paired_log_ratio, paired_mean
+from operations.statistics.power import detectable_effect, error_of_rates
+from operations.tuning.comparison import CaseFacts, mean_difference
+from storage.schema.validations import Answer, QuestionStatistics
+
+FIXED_ALPHA = 0.05
+"""One-sided, for harm, non-inferiority, the final validation and every bound that is shown."""
+
+LEAST_UNITS = 5
+"""Fewer independent units than this carry no bound on a mean difference."""
+
+Groups = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """A positive metric by Case, less being better, summed over all attempts of the Case's planned slots."""
+
+    metric: str
+    left: Mapping[str, float]
+    right: Mapping[str, float]
+    min_delta: float = 0.0
+
+    @property
+    def saved(self) -> float:
+        """Left total minus right total, in the metric's own unit."""
+        return sum(self.left.values()) - sum(self.right.values())
+
+
+def improvement(dimension: str, facts: Sequence[CaseFacts], alpha: float) -> QuestionStatistics:
+    """Did these Cases pass more often on the right? The exact conditional test over their repeats."""
+    return _rates("improvement", dimension, facts, alpha)
+
+
+def harms(facts: Mapping[str, Sequence[CaseFacts]]) -> tuple[QuestionStatistics, ...]:
+    """Did these Cases pass less often on the right, in any dimension? The same test in the other direction.
+
+    Holm's correction over the dimensions keeps the chance of calling an unchanged agent harmful at `FIXED_ALPHA` for
+    the question as a whole.
+    """
+    asked = {d: _rates("harm", d, fs, FIXED_ALPHA) for d, fs in facts.items() if fs}
+    extremes = [_extremes("harm", facts[d]) for d in asked]
+    helped, hindered = holm([p for p, _ in extremes]), holm([p for _, p in extremes])
+    shown = holm([1.0 if q.p is None else q.p for q in asked.values()])
+    return tuple(
+        q.model_copy(
+            update={"adjusted_p": p, "answer": _answer(high, low, FIXED_ALPHA) if _attainable(q) else "undecided"}
+        )
+        for q, p, high, low in zip(asked.values(), shown, helped, hindered, strict=True)
+    )
+
+
+def _attainable(question: QuestionStatistics) -> bool:
+    return question.least_attainable_p is not None and question.least_attainable_p <= question.alpha
+
+
+def _test(question: Literal["improvement", "harm"], facts: Iterable[CaseFacts]) -> ExactTest:
+    """The few targets are worth a finer test; harm, over many Cases, is judged by the total alone."""
+    if question == "improvement":
+        return conditional_test((f.stratum for f in facts), break_ties=True)
+    return conditional_test(f.stratum.swapped for f in facts)
+
+
+def _answer(helped: float, hindered: float, alpha: float) -> Answer:
+    """Returns what every way of filling the unknown outcomes agrees on, from the two extreme probabilities."""
+    if hindered <= alpha:
+        return "yes"
+    return "no" if helped > alpha else "undecided"
+
+
+def _extremes(question: Literal["improvement", "harm"], facts: Sequence[CaseFacts]) -> tuple[float, float]:
+    """Returns p with the unknown outcomes filled so as to help the question to a yes, and so as to hinder it."""
+    right = _test(question, (f.filled(favour="right") for f in facts)).p
+    left = _test(question, (f.filled(favour="left") for f in facts)).p
+    return (right, left) if question == "improvement" else (left, right)
+
+
+def _rates(
+    question: Literal["improvement", "harm"], dimension: str, facts: Sequence[CaseFacts], alpha: float
+) -> QuestionStatistics:
+    known = [f for f in facts if f.known]
+    test = _test(question, known)
+    least = least_attainable_p((f.left_runs + f.left_unknown, f.right_runs + f.right_unknown) for f in facts)
+    answer: Answer = "undecided"
+    if facts and least <= alpha:
+        answer = _answer(*_extremes(question, facts), alpha)
+    error = _error_of_rates(known)
+    return QuestionStatistics(
+        question=question,
+        dimension=dimension,
+        answer=answer,
+        unit="execution_within_case",
+        n=len(known),
+        groups=len(known),
+        **_shared(facts),
+        standard_error=error,
+        p=test.p if known else None,
+        method=f"conditional_{test.method}",
+        alpha=alpha,
+        least_attainable_p=least if facts else None,
+        smallest_detectable_effect=None if error is None else detectable_effect(error, alpha),
+    )
+
+
+def _error_of_rates(known: Sequence[CaseFacts]) -> float | None:
+    if not known:
+        return None
+    return error_of_rates(
+        [(f.left_passes, f.left_runs) for f in known], [(f.right_passes, f.right_runs) for f in known]
+    )
+
+
+class _Shared(TypedDict):
+    left_executions: int
+    right_executions: int
+    difference: float | None
+    coverage: float
+    worst: float | None
+    best: float | None
+
+
+def _shared(facts: Sequence[CaseFacts]) -> _Shared:
+    """Returns the fields that every question over outcomes reports alike."""
+    due = sum(f.applicable for f in facts)
+    return {
+        "left_executions": sum(f.left_runs for f in facts),
+        "right_executions": sum(f.right_runs for f in facts),
+        "difference": mean_difference(facts),
+        "coverage": 1 - sum(f.unknown for f in facts) / due if due else 0.0,
+        "worst": mean_difference(f.filled(favour="left") for f in facts),
+        "best": mean_difference(f.filled(favour="right") for f in facts),
+    }
+
+
+def non_inferiority(dimension: str, facts: Sequence[CaseFacts], margin: float, groups: Groups) -> QuestionStatistics:
+    """Are these Cases on average no worse than `margin`, by Case or source group, at `FIXED_ALPHA`?
+
+    Fewer than `LEAST_UNITS` units leave it undecided. Where nothing varied, the bound is the one that no event in so
+    many units gives.
+    """
+    shown = _estimate([f for f in facts if f.known], groups)
+    worst = _estimate([f.filled(favour="left") for f in facts], groups)
+    best = _estimate([f.filled(favour="right") for f in facts], groups)
+    answer: Answer = "undecided"
+    if worst.units >= LEAST_UNITS:
+        held, broken = worst.lower(FIXED_ALPHA) > -margin, best.upper(FIXED_ALPHA) < -margin
+        answer = "yes" if held else "no" if broken else "undecided"
+    return _of_mean("non_inferiority", dimension, facts, shown, groups).model_copy(
+        update={"answer": answer, "margin": margin, "p": shown.p_above(-margin)}
+    )
+
+
+def general_claim(dimension: str, facts: Sequence[CaseFacts], groups: Groups) -> QuestionStatistics:
+    """Is the right better on Cases like these? Sign-flip over Cases or source groups, reported and never required."""
+    known = [f for f in facts if f.known]
+    test = sign_flip(_by_unit(known, groups))
+    answer: Answer = "yes" if test.p <= FIXED_ALPHA and not any(f.unknown for f in facts) else "undecided"
+    return _of_mean("general_claim", dimension, facts, _estimate(known, groups), groups).model_copy(
+        update={
+            "answer": answer,
+            "p": test.p if known else None,
+            "method": f"sign_flip_{test.method}",
+            "least_attainable_p": 0.5**test.informative,
+        }
+    )
+
+
+def _of_mean(
+    question: Literal["non_inferiority", "general_claim"],
+    dimension: str,
+    facts: Sequence[CaseFacts],
+    estimate: PairedEstimate,
+    groups: Groups,
+) -> QuestionStatistics:
+    error = estimate.standard_error
+    bounded = estimate.units > 0
+    return QuestionStatistics(
+        question=question,
+        dimension=dimension,
+        answer="undecided",
+        unit="source_group" if any(groups.get(f.case_id) for f in facts) else "case",
+        n=estimate.n,
+        groups=estimate.units,
+        **_shared(facts),
+        standard_error=error,
+        lower=estimate.lower(FIXED_ALPHA) if bounded else None,
+        upper=estimate.upper(FIXED_ALPHA) if bounded else None,
+        method="paired_t" if error else "zero_event_bound",
+        alpha=FIXED_ALPHA,
+        smallest_detectable_effect=(
+            detectable_effect(error, FIXED_ALPHA, estimate.df)
+            if error
+            else zero_event_bound(estimate.units, FIXED_ALPHA)
+            if bounded
+            else None
+        ),
+    )
+
+
+def _unit(case_id: str, groups: Groups) -> Hashable:
+    """Returns what the Case is evidence with: its source group, or itself where it has none."""
+    group = groups.get(case_id)
+    return ("group", group) if group else ("case", case_id)
+
+
+def _estimate(facts: Sequence[CaseFacts], groups: Groups) -> PairedEstimate:
+    return paired_mean([f.difference for f in facts], [_unit(f.case_id, groups) for f in facts])
+
+
+def _by_unit(facts: Sequence[CaseFacts], groups: Groups) -> list[Fraction]:
+    sums: dict[Hashable, Fraction] = {}
+    for fact in facts:
+        unit = _unit(fact.case_id, groups)
+        sums[unit] = sums.get(unit, Fraction()) + fact.difference
+    return list(sums.values())
+
+
+def efficiency(measured: Efficiency, case_ids: Sequence[str], alpha: float) -> QuestionStatistics:
+    """Did the right cost less? Paired log ratios by Case.
+
+    `difference` and `upper` are the logarithm of right over left, and its one-sided bound.
+    """
+    both = [c for c in case_ids if measured.left.get(c, 0) > 0 and measured.right.get(c, 0) > 0]
+    logs = paired_log_ratio([measured.left[c] for c in both], [measured.right[c] for c in both], alpha)
+    complete, error = len(both) == len(case_ids), logs.standard_error_log
+    decided = complete and len(both) >= LEAST_UNITS and logs.log_upper_one_sided is not None
+    lower = decided and logs.log_upper_one_sided is not None and logs.log_upper_one_sided < 0
+    return QuestionStatistics(
+        question="efficiency",
+        dimension=measured.metric,
+        answer="yes" if lower else "no" if decided else "undecided",
+        unit="case",
+        n=len(both),
+        groups=len(both),
+        left_executions=len(both),
+        right_executions=len(both),
+        difference=logs.log_ratio if both else None,
+        standard_error=error,
+        upper=logs.log_upper_one_sided,
+        method="paired_log_ratio",
+        alpha=alpha,
+        smallest_detectable_effect=detectable_effect(error, alpha, len(both) - 1) if error else None,
+        coverage=len(both) / len(case_ids) if case_ids else 0.0,
+    )
