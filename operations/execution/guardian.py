@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -147,7 +147,7 @@ def guard(channel: Channel, control: int) -> None:
                 _limit(resource.RLIMIT_FSIZE, settings.max_output_bytes)
             elif order["do"] == "run" and settings is not None:
                 ended = _attempt(order, channel, control, settings)
-                channel.send(asdict(ended))
+                channel.send(vars(ended))
 
 
 def _attempt(order: Mapping[str, Any], channel: Channel, control: int, settings: Settings) -> Ended:

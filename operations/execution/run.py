@@ -13,7 +13,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -230,7 +230,7 @@ class Run:
     def _take(self, guardian: Guardian) -> _Place:
         place = _Place(guardian)
         self._places[guardian.channel.handle] = place
-        guardian.channel.send({"do": "know", **asdict(self._settings)})
+        guardian.channel.send({"do": "know", **vars(self._settings)})
         return place
 
     def _forget(self, place: _Place) -> None:

@@ -36,7 +36,12 @@ class Bench:
         cases = os.path.join(self.folder, "cases.jsonl")
         with open(cases, "w") as file:
             for number, value in enumerate(inputs):
-                case = {"id": f"c{number}", "input": value, "attachments": list(attachments), "expected": "SECRET ANSWER"}
+                case = {
+                    "id": f"c{number}",
+                    "input": value,
+                    "attachments": list(attachments),
+                    "expected": "SECRET ANSWER",
+                }
                 file.write(json.dumps(case) + "\n")
         ids = [(f"c{number}", repeat) for number in range(len(inputs)) for repeat in range(1, repeats + 1)]
         made = [

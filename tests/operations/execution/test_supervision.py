@@ -1,0 +1,169 @@
+"""Whatever an agent starts is gone when its attempt, its run or its server has ended."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from operations.execution.plan import STOP_FILE, write_plan
+
+HOSTILE = os.path.join(os.path.dirname(__file__), "..", "..", "support", "agents", "hostile.py")
+
+PROCESSES = {
+    "plain": 1,
+    "ignore_term": 1,
+    "tree": 5,
+    "setsid": 2,
+    "setsid_ignore": 2,
+    "daemon": 2,
+    "daemon_holds_output": 2,
+    "daemon_clean_environment": 2,
+    "flood": 1,
+    "forks": 51,
+    "respawn": 2,
+    "stopped": 2,
+    "threads": 2,
+}
+"""How many processes each kind has when it is complete."""
+QUICK = ("ignore_term", "tree", "daemon_clean_environment", "respawn")
+ENDINGS = ("timeout", "stop", "stop_file", "server_gone", "supervisor_killed", "guardian_killed", "all_killed")
+
+SERVER = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from operations.execution.launch import launch
+threading.Thread(target=lambda: launch(sys.argv[2]), daemon=True).start()
+time.sleep(600)
+"""
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers and pidfds")
+pytestmark = needs_linux
+
+
+def hostile(kind, folder):
+    return [sys.executable, "-S", "-E", os.path.abspath(HOSTILE), kind, folder]
+
+
+def cases():
+    for kind in PROCESSES:
+        for ending in ENDINGS:
+            quick = kind in QUICK and ending in {"timeout", "stop", "server_gone"}
+            yield pytest.param(kind, ending, marks=[] if quick else [pytest.mark.slow], id=f"{kind}-{ending}")
+
+
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == pid:
+                        found.append(int(name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+@pytest.mark.parametrize(("kind", "ending"), list(cases()))
+def test_no_process_of_a_hostile_agent_survives_the_end_of_its_run(bench, left_alive, kind, ending):
+    limit = 1.5 if ending == "timeout" else 60
+    handle = bench.start(bench.plan(hostile(kind, bench.target), timeout_seconds=limit))
+    pids = bench.pids(PROCESSES[kind])
+    guardians = children(handle.pid)
+    if ending == "stop":
+        handle.stop()
+    elif ending == "stop_file":
+        open(os.path.join(bench.work, STOP_FILE), "w").close()
+    elif ending == "server_gone":
+        handle.close()
+    elif ending == "supervisor_killed":
+        os.kill(handle.pid, signal.SIGKILL)
+    elif ending == "guardian_killed":
+        os.kill(guardians[0], signal.SIGKILL)
+    elif ending == "all_killed":
+        for pid in (handle.pid, *guardians):
+            os.kill(pid, signal.SIGKILL)
+    assert handle.wait(30)
+    pids = bench.pids(len(set(pids)))
+    left = left_alive(pids)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    if ending == "all_killed":  # nobody is left to sweep; the kernel ends the agent itself
+        assert pids[0] not in left
+    else:
+        assert left == []
+    if ending == "timeout":
+        flooded = kind == "flood"
+        assert [r.execution.status for r in bench.records()] == ["agent_error" if flooded else "timeout"]
+    if ending in {"stop", "stop_file", "server_gone"} and kind != "flood":
+        [record] = bench.records()
+        assert record.execution.status == "cancelled"
+        assert record.execution.end == ("server_gone" if ending == "server_gone" else "cancelled")
+        assert bench.attempts().ended == ("server_gone" if ending == "server_gone" else "stopped")
+    if ending == "guardian_killed" and kind != "flood":
+        [record] = bench.records()
+        assert record.execution.status == "infra_error"
+        assert "signal 9" in record.execution.error
+        assert bench.attempts().ended == "all_done"
+
+
+def test_agents_end_when_the_process_that_launched_the_run_is_killed(bench, left_alive):
+    plan = bench.plan(hostile("tree", bench.target), ["a", "b"], concurrency=2)
+    root = os.path.abspath(os.path.join(os.path.dirname(HOSTILE), "..", "..", ".."))
+    server = subprocess.Popen([sys.executable, "-c", SERVER, root, write_plan(plan)])
+    try:
+        pids = bench.pids(10)
+    finally:
+        server.kill()
+        server.wait()
+    assert left_alive(pids) == []
+    bench.until(lambda: bench.attempts().ended, "the end of the run")
+    assert bench.attempts().ended == "server_gone"
+    assert [r.execution.end for r in bench.records()] == ["server_gone", "server_gone"]
+
+
+@pytest.mark.parametrize("kind", ["exits_and_leaves_daemon", "exits_and_child_holds_output"])
+def test_what_an_agent_leaves_behind_is_killed_and_counted_and_does_not_delay_it(bench, left_alive, kind):
+    [record] = bench.run(hostile(kind, bench.target))
+    assert record.execution.status == "completed"
+    assert record.output == "done\n"
+    assert record.execution.leftovers_killed == 1
+    assert any("1 had to be killed" in note for note in record.notes)
+    assert left_alive(bench.pids(2)) == []
+
+
+def test_one_guardian_makes_many_attempts_and_none_sees_what_another_left(bench):
+    records = bench.run(bench.sh("sleep 60 & echo $PPID"), ["a", "b", "c"])
+    assert len({record.output for record in records}) == 1
+    assert [record.execution.leftovers_killed for record in records] == [1, 1, 1]
+
+
+def test_a_run_goes_on_after_one_of_its_guardians_was_killed(bench):
+    script = 'if [ "$0" = c0 ]; then echo $PPID >> pids; sleep 60; fi; echo fine'
+    handle = bench.start(bench.plan(["sh", "-c", script, "{case_id}"], ["a", "b", "c"]))
+    [guardian] = bench.pids(1)
+    os.kill(guardian, signal.SIGKILL)
+    assert handle.wait(30)
+    assert [r.execution.status for r in bench.records()] == ["infra_error", "completed", "completed"]
+
+
+def test_an_agent_that_ends_in_its_grace_is_not_killed(bench):
+    script = "trap 'echo saved; exit 3' TERM; echo $$ >> pids; while :; do sleep 0.05; done"
+    handle = bench.start(bench.plan(bench.sh(script), grace_seconds=30))
+    bench.pids(1)
+    handle.stop()
+    assert handle.wait(30)
+    [record] = bench.records()
+    assert (record.execution.status, record.execution.exit_code, record.execution.signal) == ("cancelled", 3, None)
+    assert record.output == "saved\n"
+
+
+def test_a_terminated_supervisor_stops_in_order(bench, left_alive):
+    handle = bench.start(bench.plan(hostile("plain", bench.target)))
+    pids = bench.pids(1)
+    os.kill(handle.pid, signal.SIGTERM)
+    assert handle.wait(30)
+    assert left_alive(pids) == []
+    assert bench.attempts().ended == "stopped"
