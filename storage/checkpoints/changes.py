@@ -25,7 +25,7 @@ from storage.worktree.facts import (
     untracked,
 )
 from storage.worktree.paths import decode_path, encode_path, is_store
-from storage.worktree.surroundings import Surroundings
+from storage.worktree.snapshot import Surroundings
 
 SUBMODULE = "160000"
 """Git's mode of a submodule."""

@@ -20,7 +20,7 @@ from storage.worktree.readiness import (
     WorktreeElsewhere,
     ready,
 )
-from storage.worktree.surroundings import Surroundings, TooManyInputs, surroundings
+from storage.worktree.snapshot import Surroundings, TooManyInputs, surroundings
 
 __all__ = [
     "BareRepository",
