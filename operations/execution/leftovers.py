@@ -41,9 +41,10 @@ def read(folder: str, name: str, limit: int, *, from_end: bool = False) -> bytes
     except OSError as trouble:
         raise Unusable(f"it cannot be opened ({trouble.strerror})") from trouble
     about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise Unusable("it is not a regular file")
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(about.st_mode):
-            raise Unusable("it is not a regular file")
         if from_end:
             file.seek(max(0, about.st_size - limit))
         return file.read(limit)
