@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
@@ -56,6 +57,7 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
+@lru_cache(maxsize=4096)
 def beta_quantile(probability: float, a: float, b: float) -> float:
     """Returns the x with I_x(a, b) = `probability`."""
     return _bisect(lambda x: beta_cdf(x, a, b) - probability, 0.0, 1.0)

@@ -123,17 +123,18 @@ class _Evidence:
     def target_facts(self) -> tuple[CaseFacts, ...]:
         return self.primary.of(self.targets)
 
-    @cached_property
-    def guarded(self) -> dict[str, tuple[CaseFacts, ...]]:
+    def guarded(self, *, least: int) -> dict[str, tuple[CaseFacts, ...]]:
         """By dimension, the Cases that must not get worse.
 
-        In the dimension that is to improve these are the protected Cases that are not targets, so that a repaired
-        target cannot hide harm elsewhere; in every other dimension, where the objective is efficiency, and where all
-        protected Cases are targets, the targets belong to them.
+        In the dimension that is to improve these are the protected Cases that are not targets, if there are at least
+        `least` of them, so that a repaired target cannot hide harm elsewhere. In every other dimension, and where the
+        objective is efficiency, the targets belong to them.
         """
         improves = self.question.primary_dimension if self.question.efficiency is None else None
         everything, rest = self.protected | self.targets, self.protected - self.targets
-        return {n: c.of(rest if rest and n == improves else everything) for n, c in self.comparisons.items()}
+        return {
+            n: c.of(rest if n == improves and len(rest) >= least else everything) for n, c in self.comparisons.items()
+        }
 
     @cached_property
     def fallen(self) -> dict[str, tuple[str, ...]]:
@@ -156,14 +157,15 @@ class _Evidence:
 
     @cached_property
     def harms(self) -> tuple[QuestionStatistics, ...]:
-        return harms(self.guarded)
+        """Where most Cases are targets the few others show little, so harm is then asked of all."""
+        return harms(self.guarded(least=len(self.targets)))
 
     @cached_property
     def non_inferiority(self) -> tuple[QuestionStatistics, ...]:
         q = self.question
         return tuple(
             non_inferiority(n, facts, q.margin, q.source_groups)
-            for n, facts in self.guarded.items()
+            for n, facts in self.guarded(least=1).items()
             if facts or n == q.primary_dimension
         )
 

@@ -1,0 +1,112 @@
+"""Plans that no outcome could pass are refused with what would help; the others are told what they can detect."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from operations.tuning.gate import GateQuestion, decide
+from operations.tuning.planning import PlanCannotPass, check_plan
+
+
+def plan(targets=4, others=16, **settings):
+    named = tuple(f"t{i}" for i in range(targets))
+    protected = tuple(f"p{i}" for i in range(others))
+    fields = {
+        "case_ids": named + protected,
+        "protection_case_ids": protected,
+        "source_groups": {},
+        "target_case_ids_by_issue": {"issue-1": named},
+        "decision_rule": "statistical",
+        "margin": 0.15,
+        "alpha": 0.05,
+        "min_fixed_cases": 1,
+        "min_primary_delta": 0.0,
+        "incremental_repeats": 5,
+        "final_repeats": 5,
+    }
+    return SimpleNamespace(**(fields | settings))
+
+
+@pytest.mark.parametrize(
+    ("impossible", "needed"),
+    [
+        ({"targets": 0, "others": 0}, "at least one"),
+        ({"targets": 1, "incremental_repeats": 3}, "4 repeats or 2 target Cases"),
+        ({"targets": 1, "final_repeats": 2}, "3 repeats or 2 target Cases"),
+        ({"targets": 2, "others": 4}, "5"),
+        ({"source_groups": {f"p{i}": f"g{i % 3}" for i in range(16)}}, "5"),
+        ({"min_fixed_cases": 5}, "min_fixed_cases of at most 4"),
+        ({"min_primary_delta": 1.0}, "less than 1"),
+        ({"decision_rule": "counts", "min_fixed_cases": 21}, "min_fixed_cases of at most 20"),
+    ],
+)
+def test_a_plan_that_no_outcome_could_pass_is_refused(impossible, needed):
+    with pytest.raises(PlanCannotPass) as refused:
+        check_plan(plan(**impossible))
+    assert refused.value.needed == needed
+    assert refused.value.next[0].tool == "freeze_round"
+    assert "{" not in str(refused.value)
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 5])
+@pytest.mark.parametrize("targets", [1, 2, 4, 6])
+@pytest.mark.parametrize("others", [3, 5, 6])
+def test_a_plan_is_accepted_just_when_some_outcome_passes(targets, others, repeats):
+    made = plan(targets, others, incremental_repeats=repeats, final_repeats=repeats)
+    # The most favourable outcome: targets repaired throughout, the others a little better and not all alike.
+    left = dict.fromkeys(made.case_ids, ("fail",) * repeats)
+    right = left | {c: ("pass",) * repeats for c in made.case_ids if c != "p0"}
+    asked = GateQuestion(
+        rule="statistical",
+        mode="incremental",
+        primary_dimension="d",
+        required_dimensions=("d",),
+        left={"d": left},
+        right={"d": right},
+        case_ids=made.case_ids,
+        repeats=repeats,
+        target_case_ids=made.target_case_ids_by_issue["issue-1"],
+        protected_case_ids=made.protection_case_ids,
+    )
+    try:
+        check_plan(made)
+    except PlanCannotPass:
+        accepted = False
+    else:
+        accepted = True
+    assert accepted == (decide(asked).result == "pass")
+
+
+def test_looks_already_spent_are_counted():
+    one = plan(targets=1)
+    check_plan(one, looks={"t0": 2})
+    with pytest.raises(PlanCannotPass):
+        check_plan(one, looks={"t0": 3})
+
+
+def test_figures_say_what_is_detectable():
+    found = check_plan(plan())
+    assert found["targets"][0]["least_attainable_p"] == pytest.approx(1 / 252**4, rel=1e-3)
+    assert 0.3 < found["targets"][0]["smallest_detectable_effect"] < 0.6
+    assert found["protection"]["bound_when_nothing_varies"] == pytest.approx(0.1707, abs=1e-4)
+    assert any("19 such units" in w for w in found["warnings"])
+    assert len(json.dumps(found)) < 2000
+
+
+def test_quiet_repeats_of_the_baseline_lower_the_excludable_loss():
+    quiet = {f"p{i}": ("pass",) * 9 + ("fail",) for i in range(16)}
+    noisy = check_plan(plan())["protection"]["loss_excluded_when_unchanged"]
+    found = check_plan(plan(), baseline=quiet)
+    assert found["protection"]["loss_excluded_when_unchanged"] < noisy
+    assert "B0" in found["assumed"]
+    assert check_plan(plan(), baseline={"p0": ("pass",)})["assumed"].startswith("the noisiest")
+
+
+def test_a_wanted_effect_is_turned_into_cases():
+    small, large = (check_plan(plan(), wanted_effect=e)["cases_needed_for_wanted_effect"] for e in (0.05, 0.2))
+    assert small > large >= 5
+
+
+def test_counts_need_no_size():
+    assert check_plan(plan(targets=1, others=0, decision_rule="counts", incremental_repeats=1))["rule"] == "counts"
