@@ -7,7 +7,10 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from atk_mcp import pipes
+import atk_mcp
+from atk_mcp import snapshot
+from atk_mcp.greeting import Greeting
+from atk_mcp.pipes import Pipes
 
 HELP = """\
 An MCP client starts this command and speaks to it over stdin and stdout; you hardly ever start it yourself.
@@ -35,15 +38,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
     given = parser.parse_args(argv)
     if given.version:
-        import atk_mcp  # noqa: PLC0415 - metadata is read for --version only
-
         sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
         return 0
-    gc.disable()  # loading allocates much and frees nothing; `serve` turns it on again
-    wire = pipes.claim()
-    from atk_mcp import server  # noqa: PLC0415 - after the claim, so that no import can write to the wire
+    gc.disable()  # loading allocates much and frees nothing; the server turns it on again
+    tools = snapshot.offered(snapshot.load(), read_only=given.read_only)
+    greeting = Greeting(tools, atk_mcp.__version__)
+    pipes = Pipes.claim(greeting)
+    pipes.start()
+    from atk_mcp import server  # noqa: PLC0415 - the SDK loads while the client is greeted, and cannot print to the wire
 
-    server.run(wire, read_only=given.read_only)
+    server.run(pipes, greeting, read_only=given.read_only)
     return 0
 
 

@@ -1,24 +1,141 @@
-"""Takes stdin and stdout for the protocol, before anything else can read from them or print to them."""
+"""The process's stdin and stdout as the wire: taken before anything else can touch them, carried by two threads.
+
+The threads make that a client which does not read never holds up the event loop, and a blocked read
+never holds up the exit. Standard library only, so that a client can be greeted while the SDK loads.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Literal, Protocol
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of one message. Nothing that a tool takes is near it; a client that sends more is not one."""
+
+_CHUNK = 1 << 16
+
+End = Literal["ended", "lost"]
 
 
-@dataclass(frozen=True)
+class Greeter(Protocol):
+    """Answers what can be answered before the server stands."""
+
+    def __call__(self, line: bytes) -> tuple[bytes | None, bool] | None:
+        """Returns the answer, if any, and whether the server must see the line too; None when it is not for us."""
+
+
+class Receiver(Protocol):
+    """The server's end of the wire. Its methods are called from the wire's threads."""
+
+    def received(self, line: bytes) -> None:
+        """Takes a line that the client sent."""
+
+    def over(self, end: End) -> None:
+        """Takes note that the client has hung up (`ended`) or no longer reads (`lost`)."""
+
+
 class Pipes:
-    """Private descriptors of the wire."""
+    """The wire. Lines are greeted until a receiver is attached; what is not greeted waits for it."""
 
-    incoming: int
-    outgoing: int
+    def __init__(self, incoming: int, outgoing: int, greeter: Greeter | None = None) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._greeter = greeter
+        self._receiver: Receiver | None = None
+        self._waiting: list[bytes] = []
+        self._over: set[End] = set()
+        self._lock = threading.Lock()
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="wire-out", daemon=True)
+        self._reader = threading.Thread(target=self._read, name="wire-in", daemon=True)
+
+    @classmethod
+    def claim(cls, greeter: Greeter | None = None) -> Pipes:
+        """Takes stdin and stdout. From now on a read from stdin finds nothing and a print goes to stderr."""
+        pipes = cls(os.dup(0), os.dup(1), greeter)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        return pipes
+
+    def start(self) -> None:
+        """Starts reading and writing."""
+        self._writer.start()
+        self._reader.start()
+
+    def attach(self, receiver: Receiver) -> tuple[list[bytes], frozenset[End]]:
+        """Makes `receiver` the wire's end. Returns the lines that wait for it, and which ends came before it."""
+        with self._lock:
+            self._receiver = receiver
+            waiting, self._waiting = self._waiting, []
+            return waiting, frozenset(self._over)
+
+    def send(self, line: bytes) -> None:
+        """Sends a line when the client reads; never waits."""
+        self._lines.put(line + b"\n")
+
+    def close(self, seconds: float) -> None:
+        """Writes what is waiting, for at most so long."""
+        self._lines.put(None)
+        self._writer.join(seconds)
+
+    def _read(self) -> None:
+        for line in _lines_of(self._incoming):
+            with self._lock:
+                receiver = self._receiver
+                if receiver is None:
+                    self._greet(line)
+            if receiver is not None:
+                receiver.received(line)
+        self._tell("ended")
+
+    def _greet(self, line: bytes) -> None:
+        greeted = self._greeter(line) if self._greeter else None
+        if greeted is None:
+            self._greeter = None  # from here on, order matters more than speed
+            self._waiting.append(line)
+            return
+        answer, wanted = greeted
+        if answer is not None:
+            self.send(answer)
+        if wanted:
+            self._waiting.append(line)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            rest = memoryview(line)
+            try:
+                while rest:
+                    rest = rest[os.write(self._outgoing, rest) :]
+            except OSError:
+                self._tell("lost")
+                return
+
+    def _tell(self, end: End) -> None:
+        with self._lock:
+            receiver = self._receiver
+            if receiver is None:
+                self._over.add(end)
+        if receiver is not None:
+            receiver.over(end)
 
 
-def claim() -> Pipes:
-    """Returns the wire. From now on a read from stdin finds nothing and a print goes to stderr."""
-    pipes = Pipes(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return pipes
+def _lines_of(descriptor: int) -> Iterator[bytes]:
+    """Yields the lines that are not blank, until the end or a line that is too long."""
+    pending = bytearray()
+    with suppress(OSError):  # a descriptor that cannot be read has nothing more to say
+        while chunk := os.read(descriptor, _CHUNK):
+            pending += chunk
+            if b"\n" in chunk:
+                *whole, rest = bytes(pending).split(b"\n")
+                pending = bytearray(rest)
+                yield from (line for line in whole if line.strip())
+            elif len(pending) > MAX_LINE:
+                return
+    if pending.strip():
+        yield bytes(pending)

@@ -55,6 +55,11 @@ def load(path: str = PATH) -> list[dict[str, Any]]:
     return listed
 
 
+def offered(listed: Sequence[Mapping[str, Any]], *, read_only: bool) -> list[dict[str, Any]]:
+    """Returns the tools that a server offers: all, or only those that change nothing."""
+    return [dict(tool) for tool in listed if not read_only or tool["annotations"]["readOnlyHint"]]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the snapshot, or checks that it is the one the operations give."""
     from operations.registry import all_operations  # noqa: PLC0415 - importing this module loads no operation

@@ -1,121 +1,87 @@
-"""The wire: MCP messages over the process's stdin and stdout, which nothing else may touch.
-
-Two threads carry the bytes, so that a client that does not read never holds up the event loop, and a
-blocked read never holds up the exit. A line that is no message is answered, not dropped in silence.
-"""
+"""The SDK's end of the wire: lines become messages and back, and a line that is none is answered."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import queue
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
+from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
-from atk_mcp.pipes import Pipes
-
-MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one message. A longer one is refused: nothing that a tool takes is near it."""
-
-_FLUSH_SECONDS = 0.5
-_CHUNK = 1 << 16
+from atk_mcp.greeting import Greeting
+from atk_mcp.pipes import End, Pipes
 
 
 class Wire:
-    """The two ends that the SDK's server runs on, and the threads behind them.
+    """The two streams that the SDK's server runs on.
 
-    `on_lost` is called, on the event loop, when the client no longer reads.
+    `on_lost` is called, on the event loop, when the client no longer reads. The answer to a handshake
+    that was greeted is not sent: the client has it already.
     """
 
-    def __init__(self, pipes: Pipes, on_lost: Callable[[], None]) -> None:
+    def __init__(self, pipes: Pipes, on_lost: Callable[[], None], greeting: Greeting | None = None) -> None:
         self._pipes = pipes
         self._on_lost = on_lost
+        self._greeting = greeting
+        self._withheld: int | str | None = None
         self._token = anyio.lowlevel.current_token()
-        self._received, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
-        self.outgoing, self._sent = anyio.create_memory_object_stream[SessionMessage](0)
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="wire-out", daemon=True)
-        self._reader = threading.Thread(target=self._read, name="wire-in", daemon=True)
+        self._arriving, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        self.outgoing, self._leaving = anyio.create_memory_object_stream[SessionMessage](0)
 
-    def start(self) -> None:
-        """Starts reading and writing."""
-        self._writer.start()
-        self._reader.start()
+    def attach(self) -> None:
+        """Takes over the wire, with what came before. Called on the event loop."""
+        waiting, over = self._pipes.attach(self)
+        if self._greeting is not None:  # from here on it greets nobody
+            self._withheld = self._greeting.handshake_id
+        for line in waiting:
+            if (message := self._read(line)) is not None:
+                self._arriving.send_nowait(message)
+        for end in sorted(over):
+            self._finish(end)
 
     async def forward(self) -> None:
-        """Passes what the server sends to the writing thread, until the server closes its end."""
-        async with self._sent:
-            async for message in self._sent:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._lines.put(text.encode() + b"\n")
+        """Sends what the server says, until the server closes its end."""
+        async with self._leaving:
+            async for session_message in self._leaving:
+                message = session_message.message
+                if self._withheld is not None and isinstance(message, JSONRPCResponse | JSONRPCError):
+                    first, self._withheld = self._withheld, None
+                    if message.id == first:
+                        continue
+                self._pipes.send(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
 
-    def close(self) -> None:
-        """Writes what is waiting, for a bounded time."""
-        self._lines.put(None)
-        self._writer.join(_FLUSH_SECONDS)
+    def received(self, line: bytes) -> None:
+        """Takes a line from the wire's thread."""
+        if (message := self._read(line)) is not None:
+            self._on_loop(self._arriving.send_nowait, message)
 
-    def _read(self) -> None:
-        for line in _lines_of(self._pipes.incoming):
-            try:
-                message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValueError:
-                self._lines.put(_answer_to_garbage(line))
-                continue
-            if not self._on_loop(self._received.send_nowait, message):
-                return
-        self._on_loop(self._received.close)
+    def over(self, end: End) -> None:
+        """Takes note, from the wire's threads, that the client hung up or no longer reads."""
+        self._on_loop(self._finish, end)
 
-    def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            rest = memoryview(line)
-            try:
-                while rest:
-                    rest = rest[os.write(self._pipes.outgoing, rest) :]
-            except OSError:
-                self._on_loop(self._on_lost)
-                return
+    def _read(self, line: bytes) -> SessionMessage | None:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            self._pipes.send(_answer_to_garbage(line))
+            return None
 
-    def _on_loop(self, call: Callable[..., object], *arguments: object) -> bool:
-        """Runs `call` on the event loop; False when the loop has ended or its end is closed."""
+    def _finish(self, end: End) -> None:
+        if end == "lost":
+            self._on_lost()
+        else:
+            self._arriving.close()
+
+    def _on_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        """Runs `call` on the event loop. When the loop or its end of the stream is gone, so is the reader."""
         try:
             anyio.from_thread.run_sync(call, *arguments, token=self._token)
         except (RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return False
-        return True
-
-
-def _lines_of(descriptor: int) -> Iterator[bytes]:
-    """Yields the lines that are not blank, until the end or a line that is too long."""
-    pending = bytearray()
-    with _closed_is_end():
-        while chunk := os.read(descriptor, _CHUNK):
-            pending += chunk
-            if b"\n" not in chunk:
-                if len(pending) > MAX_LINE:
-                    return
-                continue
-            *whole, rest = bytes(pending).split(b"\n")
-            pending = bytearray(rest)
-            yield from (line for line in whole if line.strip())
-    if pending.strip():
-        yield bytes(pending)
-
-
-@contextmanager
-def _closed_is_end() -> Iterator[None]:
-    """A descriptor that cannot be read has nothing more to say."""
-    try:
-        yield
-    except OSError:
-        return
+            return
 
 
 def _answer_to_garbage(line: bytes) -> bytes:
@@ -129,5 +95,4 @@ def _answer_to_garbage(line: bytes) -> bytes:
         message = "This is not a JSON-RPC 2.0 message: one object a line, params an object."
         given = value.get("id") if isinstance(value, dict) else None
     usable = given if isinstance(given, str | int) and not isinstance(given, bool) else None
-    answer = {"jsonrpc": "2.0", "id": usable, "error": {"code": code, "message": message}}
-    return json.dumps(answer).encode() + b"\n"
+    return json.dumps({"jsonrpc": "2.0", "id": usable, "error": {"code": code, "message": message}}).encode()

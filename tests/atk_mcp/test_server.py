@@ -7,7 +7,8 @@ import pytest
 from mcp import Client, MCPError
 
 from atk_mcp import snapshot
-from atk_mcp.server import INSTRUCTIONS, build_server
+from atk_mcp.greeting import INSTRUCTIONS
+from atk_mcp.server import build_server
 from tests.atk_mcp import toys
 
 pytestmark = pytest.mark.anyio

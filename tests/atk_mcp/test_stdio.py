@@ -25,10 +25,7 @@ def anyio_backend():
 @pytest.fixture
 def server():
     """A server process of the test's own; what is left of it at the end is killed."""
-    process = subprocess.Popen(
-        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, bufsize=0
-    )
-    with process:
+    with started() as process:
         yield process
         process.kill()
 
@@ -41,8 +38,8 @@ def receive(process):
     return json.loads(process.stdout.readline())
 
 
-def initialize(process):
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+def initialize(process, version="2025-06-18"):
+    hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     send(process, {"id": 0, "method": "initialize", "params": hello}, {"method": "notifications/initialized"})
     return receive(process)
 
@@ -59,12 +56,56 @@ def start_waiting(process):
     assert receive(process)["method"] == "notifications/progress"
 
 
+def started(*options):
+    return subprocess.Popen(
+        [*COMMAND, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, bufsize=0
+    )
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_who_comes_before_the_sdk_is_loaded_is_told_the_same(version, tmp_path):
+    told = []
+    for options in ([], ["--greet", "--late"]):
+        with started(*options) as process:
+            answers = [initialize(process, version)]
+            send(process, {"id": "list", "method": "tools/list", "params": {"_meta": {"progressToken": 1}}})
+            answers.append(receive(process))
+            send(process, call(3, "get_status", project_path=str(tmp_path)), {"id": 4, "method": "ping"})
+            answers += sorted((receive(process), receive(process)), key=lambda answer: answer["id"])
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            told.append(answers)
+    assert told[1] == told[0]
+
+
+def test_what_is_not_for_the_greeting_waits_for_the_sdk(tmp_path):
+    with started("--greet", "--late") as process:
+        send(process, call(0, "get_status"))
+        assert receive(process)["error"]
+        assert initialize(process)["result"]["serverInfo"]["name"] == "atk"
+        send(process, call(1, "get_status", project_path=str(tmp_path)))
+        assert receive(process)["result"]["structuredContent"]["message"] == "All is well."
+        process.kill()
+
+
+def test_an_old_version_is_left_to_the_sdk_which_knows_it():
+    with started("--greet", "--late") as process:
+        assert initialize(process, "2024-11-05")["result"]["protocolVersion"] == "2024-11-05"
+        process.kill()
+
+
+def test_a_client_that_only_says_hello_is_answered_and_the_server_ends():
+    with started("--greet", "--late") as process:
+        initialize(process)
+        process.stdin.close()
+        assert process.wait(LONG) == 0
+
+
 def test_an_old_client_is_greeted_in_its_version_and_told_what_this_is_for(server):
     greeting = initialize(server)["result"]
     assert greeting["protocolVersion"] == "2025-06-18"
     assert greeting["serverInfo"]["name"] == "atk"
     assert greeting["serverInfo"]["version"]
-    assert greeting["capabilities"]["tools"] == {"listChanged": False}
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])

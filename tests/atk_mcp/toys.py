@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -126,13 +127,24 @@ OPERATIONS = {
 
 
 if __name__ == "__main__":
+    from atk_mcp import snapshot
+    from atk_mcp.greeting import Greeting
+    from atk_mcp.pipes import Pipes
+
+    TOOLS = snapshot.tools(OPERATIONS)
+    greeting = Greeting(TOOLS, "1.2.3")
+    wire = Pipes.claim(greeting if "--greet" in sys.argv else None)
+    wire.start()
+
     import anyio
 
-    from atk_mcp import pipes, snapshot
     from atk_mcp.calls import Calls
     from atk_mcp.server import build_server, serve
 
-    wire = pipes.claim()
     calls = Calls()
-    anyio.run(serve, build_server(OPERATIONS, listed=snapshot.tools(OPERATIONS), calls=calls), calls, wire)
+    server = build_server(OPERATIONS, listed=TOOLS, calls=calls)
+    server.version = "1.2.3"
+    if "--late" in sys.argv:  # stands only once the client has been greeted
+        threading.Event().wait(0.3)
+    anyio.run(partial(serve, server, calls, wire, greeting, ready=lambda: None))
     os._exit(0)

@@ -157,7 +157,7 @@ def _make_handler(stub: ResponsesStub) -> type[BaseHTTPRequestHandler]:  # noqa:
         protocol_version = "HTTP/1.1"
         timeout = 60
 
-        def logmessage_item(self, *args: object) -> None:  # silence the default access log
+        def log_message(self, *args: object) -> None:  # silence the default access log
             pass
 
         def _json(self, status: int, body: Any) -> None:
