@@ -39,7 +39,7 @@ class Case(Value):
 
     id: CaseId
     input: Any
-    """Any JSON value: not checked further, so that it can be what no text of Unicode is, such as half a surrogate pair."""
+    """Any JSON value, kept as it was given, even half a surrogate pair."""
     expected_present: bool
     """Whether there is an expected answer. An expected answer may itself be null."""
     expected: Any
