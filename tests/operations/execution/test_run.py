@@ -100,7 +100,10 @@ def test_secrets_are_masked_in_all_that_an_agent_left(bench):
 
 
 def test_side_files_become_evidence_that_says_who_measured(bench):
-    script = """echo '[{"component": "skill"}]' > "$0/loading.json"; echo '{"cost": 0.5, "tool_calls": 3, "x": 1}' > "$0/metrics.json" """
+    script = """
+    echo '[{"component": "skill"}]' > "$0/loading.json"
+    echo '{"cost": 0.5, "tool_calls": 3, "x": 1}' > "$0/metrics.json"
+    """
     [record] = bench.run(["sh", "-c", script, "{output_dir}"])
     assert record.loading_evidence == ({"component": "skill"},)
     assert record.metrics == {"cost": 0.5, "tool_calls": 3, "duration_seconds": record.execution.duration_seconds}

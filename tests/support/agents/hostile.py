@@ -1,4 +1,7 @@
-"""Agents that are hard to stop: `hostile.py KIND FOLDER`. Each process notes its number in FOLDER/pids and ends by itself in time."""
+"""Agents that are hard to stop: `hostile.py KIND FOLDER`.
+
+Each process notes its number in FOLDER/pids, and ends by itself after a minute if nobody ends it.
+"""
 
 import contextlib
 import os
