@@ -120,7 +120,7 @@ class Operation(Generic[RequestT, ResponseT]):
         return self.name.replace("_", " ").capitalize()
 
 
-def operation(  # noqa: PLR0913 - each is one fact of the definition
+def operation(
     *,
     effect: Effect,
     idempotent: bool = False,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.files import Folder, StoreDamaged
-from storage.frames import Frame, Tail, scan
+from storage.frames import Frame, scan
 
 FILE = "attempts.log"
 
@@ -69,5 +69,5 @@ def _frames(store: Folder, path: str) -> Iterator[Frame]:
     for found in scan(data):
         if isinstance(found, Frame):
             yield found
-        elif isinstance(found, Tail) and found.state == "damaged":
+        elif found.state == "damaged":
             raise StoreDamaged(path=store.full(path), place=f" at byte {found.offset}", reason=found.reason)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storage import checkpoints
+from storage import checkpoints as git_states
+from storage.checkpoints import Change
 from storage.git import Git
-from storage.worktree import Head
+from storage.worktree import Head, read_head
 
 Step = Mapping[str, Any]
 
@@ -21,12 +22,12 @@ def hold(ref: str, commit: str) -> Step:
     return {"do": "hold", "ref": ref, "commit": commit}
 
 
-def rewrite(changes: Sequence[checkpoints.Change], folders: Sequence[str] = ()) -> Step:
+def rewrite(changes: Sequence[Change], folders: Sequence[str] = ()) -> Step:
     """Paths of the worktree, brought from `before` to `after`. `folders` stay even when they become empty."""
     return {"do": "rewrite", "changes": [c.model_dump(mode="json") for c in changes], "folders": list(folders)}
 
 
-def publish(head: Head, commit: str, changes: Sequence[checkpoints.Change]) -> Step:
+def publish(head: Head, commit: str, changes: Sequence[Change]) -> Step:
     """The branch, moved from `head` to `commit`, and the user's index with it."""
     return {
         "do": "publish",
@@ -45,12 +46,12 @@ def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) 
     for step in steps:
         match step["do"]:
             case "hold":
-                checkpoints.hold(git, step["ref"], step["commit"])
+                git_states.hold(git, step["ref"], step["commit"])
             case "rewrite":
-                checkpoints.rewrite(git, _changes(step), scratch, keep_folders=set(step["folders"]))
+                git_states.rewrite(git, _changes(step), scratch, keep_folders=set(step["folders"]))
             case "publish":
                 head = Head.model_validate(step["head"])
-                checkpoints.publish(git, head, step["commit"], _changes(step), since_ns, scratch)
+                git_states.publish(git, head, step["commit"], _changes(step), since_ns, scratch)
             case other:
                 raise ValueError(f"BUG: no step {other!r}")
 
@@ -63,12 +64,12 @@ def untouched(git: Git, steps: Sequence[Step], scratch: str) -> bool:
 def _begun(git: Git, step: Step, scratch: str) -> bool:
     match step["do"]:
         case "rewrite":
-            return bool(checkpoints.classify(git, _changes(step), scratch)[1])
+            return bool(git_states.classify(git, _changes(step), scratch).after)
         case "publish":
-            return git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") == step["commit"]
+            return read_head(git).commit == str(step["commit"])
         case _:
             return False
 
 
-def _changes(step: Step) -> tuple[checkpoints.Change, ...]:
-    return tuple(checkpoints.Change.model_validate(c) for c in step["changes"])
+def _changes(step: Step) -> tuple[Change, ...]:
+    return tuple(Change.model_validate(c) for c in step["changes"])

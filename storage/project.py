@@ -246,6 +246,11 @@ class Project:
             self.edited_views, _ = views.rebuild(self.store, state)
         return state
 
+    def settle(self, call: Call) -> State:
+        """Finishes or undoes what nobody works on any more, and nothing else. Returns the state."""
+        with exclusive(self.store, call.operation, call.at) as held:
+            return self.recovered(held)
+
     def recover(self, call: Call) -> State:
         """Recovers, rebuilds every view and takes away what is nobody's. Returns the state."""
         with exclusive(self.store, call.operation, call.at) as held:

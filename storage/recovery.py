@@ -16,7 +16,7 @@ from storage.projection import OpenIntent, State
 if TYPE_CHECKING:
     from storage.project import Project
 
-HOLDERS = ("datasets", "evidence", "assessments")
+HOLDERS = ("datasets", "evidence", "assessments", "validations")
 """Folders in which operations stage what they are about to place."""
 
 

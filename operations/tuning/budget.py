@@ -10,8 +10,8 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Plan, Round
 
-USABLE = frozenset({"running", "sealed", "partial", "interrupted"})
-"""A final side in one of these is spent, or can be continued; a contaminated one has to be run again."""
+USABLE = frozenset({"running", "sealed"})
+"""A final side in one of these stands; any other has to be run again, and its first failure is not charged."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -63,16 +63,35 @@ def account(value: Round, plan: Plan, batches: Iterable[Batch]) -> Account:
     worked out anew from the revisions that stand now, so that a rollback, which needs a new final side, restores it.
     """
     own = [b for b in batches if b.round_id == value.id]
+    lost = _lost_sides(own)
     done = {b.revision_id for b in own if b.phase == "final" and b.status in USABLE}
     sides = [value.baseline_revision_id, value.current_revision_id]
     if value.baseline_revision_id == value.current_revision_id:
         missing = 2 - (1 if value.baseline_revision_id in done else 0)
     else:
         missing = sum(revision not in done for revision in sides)
-    return Account(plan.budget.executions, sum(b.slots for b in own), missing * side(plan))
+    return Account(plan.budget.executions, sum(spent(b) for b in own if b.id not in lost), missing * side(plan))
 
 
-def require_executions(value: Round, plan: Plan, batches: Iterable[Batch], needed: int, *, final: bool, step: str) -> None:
+def spent(batch: Batch) -> int:
+    """Returns the Executions that a batch has used: while it runs all that it may, afterwards those that began."""
+    if batch.status == "running":
+        return batch.slots
+    return sum(batch.counts.values()) + len(batch.unknown_record_ids)
+
+
+def _lost_sides(batches: Iterable[Batch]) -> set[str]:
+    """The first final batch of each revision that could not be sealed: a crash must not cost the Round its ending."""
+    first: dict[str, str] = {}
+    for batch in batches:
+        if batch.phase == "final" and batch.status not in USABLE:
+            first.setdefault(batch.revision_id, batch.id)
+    return set(first.values())
+
+
+def require_executions(
+    value: Round, plan: Plan, batches: Iterable[Batch], needed: int, *, final: bool, step: str
+) -> None:
     """Refuses a run that the budget cannot pay; an incremental one may not touch the reserve.
 
     Raises:

@@ -54,6 +54,8 @@ class CaseFacts:
 
     def filled(self, *, favour: Literal["left", "right"]) -> CaseFacts:
         """Returns the Case with its unknown outcomes passed on the favoured side and failed on the other."""
+        if not self.unknown:
+            return self
         left, right = (self.left_unknown, 0) if favour == "left" else (0, self.right_unknown)
         return CaseFacts(
             self.case_id,
@@ -65,10 +67,11 @@ class CaseFacts:
             0,
         )
 
-    @property
+    @cached_property
     def difference(self) -> Fraction:
         """Right minus left score over the known repeats. Defined where `known`."""
-        return Fraction(self.right_passes, self.right_runs) - Fraction(self.left_passes, self.left_runs)
+        gain = self.right_passes * self.left_runs - self.left_passes * self.right_runs
+        return Fraction(gain, self.left_runs * self.right_runs)
 
     @cached_property
     def movement(self) -> Movement:
@@ -136,8 +139,11 @@ class DimensionComparison:
 
 def mean_difference(facts: Iterable[CaseFacts]) -> float | None:
     """Returns the mean over the known Cases of right minus left score, None without any."""
-    found = [f.difference for f in facts if f.known]
-    return float(sum(found, Fraction()) / len(found)) if found else None
+    known = [f.difference for f in facts if f.known]
+    if not known:
+        return None
+    alike = Counter(known)
+    return float(sum((d * times for d, times in alike.items()), Fraction()) / len(known))
 
 
 def compare(dimension: str, left: Side, right: Side, *, case_ids: Sequence[str], repeats: int) -> DimensionComparison:
@@ -155,20 +161,18 @@ def compare(dimension: str, left: Side, right: Side, *, case_ids: Sequence[str],
 
 
 def _facts(case_id: str, left: Sequence[Outcome], right: Sequence[Outcome], repeats: int) -> CaseFacts:
-    missing: tuple[Outcome, ...] = ("unknown",)
-    slots = list(
-        zip((*left, *missing * (repeats - len(left))), (*right, *missing * (repeats - len(right))), strict=False)
-    )
+    unknown: tuple[Outcome, ...] = ("unknown",)
+    slots = zip((*left, *unknown * (repeats - len(left))), (*right, *unknown * (repeats - len(right))), strict=False)
     due = [(a, b) for a, b in slots if not a == b == "not_applicable"]
-    (left_passes, left_runs), (right_passes, right_runs) = _tally(a for a, _ in due), _tally(b for _, b in due)
+    (left_passes, left_runs), (right_passes, right_runs) = _tally([a for a, _ in due]), _tally([b for _, b in due])
     return CaseFacts(
         case_id, left_passes, left_runs, len(due) - left_runs, right_passes, right_runs, len(due) - right_runs
     )
 
 
-def _tally(outcomes: Iterable[Outcome]) -> tuple[int, int]:
-    found = Counter(outcomes)
-    return found["pass"], found["pass"] + found["fail"]
+def _tally(outcomes: Sequence[Outcome]) -> tuple[int, int]:
+    passes = outcomes.count("pass")
+    return passes, passes + outcomes.count("fail")
 
 
 def mismatches(dimension: str, left: Side, right: Side, *, case_ids: Sequence[str], repeats: int) -> tuple[str, ...]:

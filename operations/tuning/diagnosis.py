@@ -34,7 +34,11 @@ def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, 
     def refuse(field: str, problem: str) -> DiagnosisRefused:
         return DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
-    references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *(r for c in issue.checks for r in c.evidence_refs)]
+    references = [
+        *issue.evidence_refs,
+        *issue.mechanism_evidence_refs,
+        *(r for c in issue.checks for r in c.evidence_refs),
+    ]
     for reference in references:
         if problem := _unknown(reference, batches):
             raise refuse("evidence_refs", problem)
@@ -57,10 +61,14 @@ def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, 
     if status == "intervention_supported":
         passed = [v for ref in issue.intervention_validation_refs if (v := validations.get(ref)) and v.result == "pass"]
         if not any(v.round_id == issue.round_id for v in passed):
-            raise refuse("root_cause_status", "is intervention_supported, which needs a passing Validation of this Round")
+            raise refuse(
+                "root_cause_status", "is intervention_supported, which needs a passing Validation of this Round"
+            )
     if status in ("hypothesis", "inconclusive") and not issue.next_action:
         raise refuse("next_action", f"is empty, and a cause that is {status} needs one")
-    if issue.disposition == "external_handoff" and not {"trigger_input", "expected", "actual"} <= set(issue.handoff or {}):
+    if issue.disposition == "external_handoff" and not {"trigger_input", "expected", "actual"} <= set(
+        issue.handoff or {}
+    ):
         raise refuse("handoff", "needs trigger_input, expected and actual, so that others can see the failure")
 
 

@@ -12,7 +12,7 @@ from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.candidates import Issue
 from storage.schema.datasets import Case, Dataset
 from storage.schema.projects import Project
-from storage.schema.rounds import Budget, Plan, ReplayPreparation, Round
+from storage.schema.rounds import Budget, Plan, Repeatability, ReplayPreparation, Round, Rule
 
 RULE_VERSION = 1
 DEFAULT_REPEATS = 5
@@ -37,7 +37,9 @@ class PlanInvalid(AtkError):
     """One field of the plan contradicts another, or what is stored."""
 
     message = "plan.{field} {problem} (given: {given})."
-    next_calls = (NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with {field} corrected"}),)
+    next_calls = (
+        NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with {field} corrected"}),
+    )
 
     round_id: str
     field: str
@@ -116,9 +118,10 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     others = [case_id for case_id in case_ids if case_id not in every_target]
     protection = tuple(choices.take("protection_case_ids", others))
     _known(where, "protection_case_ids", protection, case_ids)
-    repeatability = choices.take("repeatability", "unknown")
+    repeatability: Repeatability = choices.take("repeatability", "unknown")
     deterministic = repeatability == "deterministic"
-    rule = choices.take("decision_rule", "counts" if deterministic else "statistical")
+    usual: Rule = "counts" if deterministic else "statistical"
+    rule = choices.take("decision_rule", usual)
     if rule == "counts" and not deterministic:
         problem = "counts compares single points, which takes chance for change: it needs repeatability deterministic"
         raise PlanInvalid(round_id=where, field="decision_rule", given=[rule], problem=problem)

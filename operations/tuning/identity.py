@@ -12,8 +12,15 @@ RUNNER_VERSION = "supervisor-1"
 def declared_inputs(project: Project) -> list[str]:
     """Returns the files and folders that the configuration names: what a run depends on, ignored by Git or not."""
     named = {c.source_path for c in project.components if c.source_path}
-    arguments = {a for a in project.command[1:] if "{" not in a and not a.startswith("-")}
+    arguments = {a for a in project.command[1:] if _is_inside(a)}
     return sorted(named | arguments)
+
+
+def _is_inside(argument: str) -> bool:
+    """Whether an argument could be a path within the project; whether it is one shows when it is fingerprinted."""
+    parts = argument.split("/")
+    plain = argument and not argument.startswith(("-", "/")) and not set(argument) & set("{}*?[]\\\0\n")
+    return bool(plain) and ".." not in parts and not {".git", ".atk"} & set(parts)
 
 
 def runner_digest(project: Project) -> str:

@@ -78,7 +78,9 @@ class BaselineDrifted(AtkError):
         "Go back to that commit and branch, or end the Round with finish_round and action abandon."
     )
     next_calls = (
-        NextCall("finish_round", {"round_id": "{round_id}", "action": "abandon"}, {"reason": "why the Round is given up"}),
+        NextCall(
+            "finish_round", {"round_id": "{round_id}", "action": "abandon"}, {"reason": "why the Round is given up"}
+        ),
     )
 
     round_id: str
@@ -120,7 +122,9 @@ class SurroundingsChanged(AtkError):
 class NotRunnable(AtkError):
     """The project has no way to run its agent."""
 
-    message = "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only."
+    message = (
+        "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only."
+    )
     next_calls = (NextCall("get_status"),)
 
     step: str
@@ -131,7 +135,11 @@ def require_status(value: Round, step: str, *needed: str) -> None:
     if value.status not in needed:
         way_on = _AFTER.get(value.status, "It is over; create_round begins another")
         raise WrongRoundStatus(
-            round_id=value.id, status=value.status, step=step, needed=sorted(needed), way_on=way_on[:1].upper() + way_on[1:]
+            round_id=value.id,
+            status=value.status,
+            step=step,
+            needed=sorted(needed),
+            way_on=way_on[:1].upper() + way_on[1:],
         )
 
 
@@ -155,7 +163,9 @@ def require_pending(value: Round, candidate: Candidate, step: str, status: str) 
             candidate_id=candidate.id, status=candidate.status, step=step, needed=f"the pending candidate of {value.id}"
         )
     if candidate.status != status:
-        raise WrongCandidate(candidate_id=candidate.id, status=candidate.status, step=step, needed=f"a {status} candidate")
+        raise WrongCandidate(
+            candidate_id=candidate.id, status=candidate.status, step=step, needed=f"a {status} candidate"
+        )
 
 
 def require_at(value: Round, *, head: str, branch: str | None) -> None:

@@ -74,8 +74,6 @@ class Candidate(Record):
     declared_paths: tuple[str, ...]
     parent_commit: Commit
     parent_revision_id: ObjectId
-    folders: tuple[str, ...] = ()
-    """Folders that existed when the draft began; a restore removes only those that came with the candidate."""
     created_at: str
     adopted: bool = False
     revision_id: ObjectId | None = None

@@ -9,6 +9,7 @@ from storage.worktree.paths import (
     in_scope,
     project_path,
     repository_path,
+    shown_path,
 )
 from storage.worktree.readiness import (
     BareRepository,
@@ -46,5 +47,6 @@ __all__ = [
     "ready",
     "repository_path",
     "same_head",
+    "shown_path",
     "surroundings",
 ]

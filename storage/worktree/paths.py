@@ -139,3 +139,9 @@ def _glob(pattern: str) -> re.Pattern[str]:
     marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
     return re.compile("".join(marks.get(x, re.escape(x)) for x in parts), re.DOTALL)
+
+
+def shown_path(git: Git, path: str) -> str:
+    """Returns a repository path as the project sees it; one outside the project begins with `../`."""
+    inside = project_path(git, path)
+    return inside if inside is not None else f"../{path}"

@@ -21,7 +21,7 @@ from storage.schema.candidates import Candidate, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Surroundings, in_scope, project_path, ready, surroundings
+from storage.worktree import Surroundings, in_scope, ready, shown_path, surroundings
 
 
 @dataclass(kw_only=True, eq=False)
@@ -52,8 +52,12 @@ class NotSuperseding(AtkError):
 class NoAdoptedChange(AtkError):
     """`adopt: worktree` was asked for, and the Round holds no adopted change."""
 
-    message = "{round_id} was created without adopt: worktree, so there is no change to write back. Leave adopt out and edit."
-    next_calls = (NextCall("prepare_candidate", {"round_id": "{round_id}"}, {"primary_issue_id": "an Issue of the plan"}),)
+    message = (
+        "{round_id} was created without adopt: worktree, so there is no change to write back. Leave adopt out and edit."
+    )
+    next_calls = (
+        NextCall("prepare_candidate", {"round_id": "{round_id}"}, {"primary_issue_id": "an Issue of the plan"}),
+    )
 
     round_id: str
 
@@ -63,7 +67,9 @@ class PrepareCandidateRequest(WriteRequest):
     primary_issue_id: Annotated[ObjectId, Field(description="The one Issue that the change answers.")]
     paths: Annotated[
         list[str],
-        Field(description="The files to be changed, exactly. Default: any within allowed_paths; sealing records which."),
+        Field(
+            description="The files to be changed, exactly. Default: any within allowed_paths; sealing records which."
+        ),
     ] = []
     related_issue_ids: list[ObjectId] = []
     supersedes: Annotated[ObjectId | None, Field(description="An earlier sealed candidate of the same Issue.")] = None
@@ -174,12 +180,14 @@ def _require_clean(git: Git, tx: Transaction, value: Round, around: Surroundings
     project = tx.state.all(ProjectRecord)[0]
     now = surroundings(git, declared_inputs(project)).inputs
     other = [p for p in {*now, *around.inputs} if now.get(p) != around.inputs.get(p)]
-    ours = {path for c in tx.state.all(Candidate) if c.round_id == value.id for path in (ch["path"] for ch in c.changes)}
+    ours = {
+        path for c in tx.state.all(Candidate) if c.round_id == value.id for path in (ch["path"] for ch in c.changes)
+    }
     moved = [p for p in found if p in frozen] + [p for p in other if p not in ours and p not in found]
     if moved:
         raise lifecycle.SurroundingsChanged(round_id=value.id, paths=moved)
     if found:
-        raise lifecycle.FilesInTheWay(paths=[project_path(git, p) for p in found])
+        raise lifecycle.FilesInTheWay(paths=[shown_path(git, p) for p in found])
 
 
 def _adopted(git: Git, request: PrepareCandidateRequest, value: Round, around: Surroundings) -> tuple[Change, ...]:

@@ -18,7 +18,7 @@ from storage.schema.base import ObjectId
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Revision, Round
 from storage.transaction import ResourceBusy
-from storage.worktree import Surroundings, in_scope, project_path, ready
+from storage.worktree import Surroundings, in_scope, ready, shown_path
 
 
 class SealCandidateRequest(WriteRequest):
@@ -69,18 +69,16 @@ def seal_candidate(request: SealCandidateRequest, context: Context) -> SealCandi
             around = Surroundings.model_validate(value.surroundings)
             changes = draft_changes(git, candidate.parent_commit, around, scratch)
             if not changes:
-                raise scope.NothingChanged(
-                    round_id=value.id, candidate_id=candidate.id, parent=candidate.parent_commit
-                )
+                raise scope.NothingChanged(round_id=value.id, candidate_id=candidate.id, parent=candidate.parent_commit)
             frame = scope.Scope(
                 round_id=value.id,
                 candidate_id=candidate.id,
                 declared=candidate.declared_paths,
                 allowed=plan.allowed_paths,
                 protected=plan.protected_paths,
-                frozen=frozenset(project_path(git, p) for p in (*around.dirty, *around.untracked)),
+                frozen=frozenset(shown_path(git, p) for p in (*around.dirty, *around.untracked)),
             )
-            changed = [project_path(git, c.path) for c in changes]
+            changed = [shown_path(git, c.path) for c in changes]
             scope.check_changes(frame, changed, in_scope)
             tree = build_tree(git, candidate.parent_commit, changes, scratch)
             message = f"Candidate {candidate.id}\n\nATK-Round: {value.id}\nATK-Candidate: {candidate.id}\n"

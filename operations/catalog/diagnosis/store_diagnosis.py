@@ -34,7 +34,9 @@ class CheckGiven(Model):
 
 
 class IssueGiven(Model):
-    id: Annotated[str, Field(min_length=1, max_length=64, description="Your own name for it; the same name revises it.")]
+    id: Annotated[
+        str, Field(min_length=1, max_length=64, description="Your own name for it; the same name revises it.")
+    ]
     symptom: Annotated[str, Field(min_length=1)]
     hypothesis: Annotated[str, Field(min_length=1)]
     case_ids: Annotated[list[str], Field(min_length=1, description="Cases that show it; they become the targets.")]
@@ -130,9 +132,21 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
 
 
 def _issue(given: IssueGiven, value: Round, earlier: Issue | None, tx: Transaction, context: Context) -> Issue:
-    fields = given.model_dump(exclude={"id", "checks", "evidence_refs", "mechanism_evidence_refs"})
     return Issue(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()},
+        symptom=given.symptom,
+        hypothesis=given.hypothesis,
+        competing_explanations=tuple(given.competing_explanations),
+        competing_explanations_addressed=given.competing_explanations_addressed,
+        intervention_validation_refs=tuple(given.intervention_validation_refs),
+        root_cause_status=given.root_cause_status,
+        intervention_layer=given.intervention_layer,
+        responsible_component=given.responsible_component,
+        case_ids=tuple(given.case_ids),
+        priority=given.priority,
+        disposition=given.disposition,
+        handoff=given.handoff,
+        resolution=given.resolution,
+        next_action=given.next_action,
         id=earlier.id if earlier else tx.new_id("issue"),
         name=given.id,
         round_id=value.id,

@@ -80,7 +80,8 @@ class InitializeProjectRequest(WriteRequest):
     python: Annotated[str | None, Field(description="The target's Python, recorded as part of what ran.")] = None
     working_directory: Annotated[str, Field(description="Where the agent starts, relative to the project.")] = "."
     environment: Annotated[
-        list[str], Field(description="Names of variables that the agent is given besides PATH, HOME, LANG and the like.")
+        list[str],
+        Field(description="Names of variables that the agent is given besides PATH, HOME, LANG and the like."),
     ] = []
     components: Annotated[list[ComponentGiven], Field(description="The parts of the target.")] = []
     runtime_notes: Annotated[str, Field(description="What a person has to know to run the agent.")] = ""
@@ -91,7 +92,9 @@ class InitializeProjectRequest(WriteRequest):
     allowed_paths: Annotated[
         list[str], Field(description="Files, folders or globs that candidates may change; `.` is everything.")
     ] = []
-    protected_paths: Annotated[list[str], Field(description="Files, folders or globs that no candidate may change.")] = []
+    protected_paths: Annotated[
+        list[str], Field(description="Files, folders or globs that no candidate may change.")
+    ] = []
     infrastructure_exit_codes: Annotated[
         list[int], Field(description="Exit codes 1 to 255 that say nothing about the agent.")
     ] = []
@@ -99,7 +102,9 @@ class InitializeProjectRequest(WriteRequest):
     metric_sources: Annotated[
         dict[Literal["cost", "tool_calls"], MetricSourceGiven], Field(description="Collectors that gates may trust.")
     ] = {}
-    redact_keys: Annotated[list[str], Field(description="Field names that are always masked, besides the known ones.")] = []
+    redact_keys: Annotated[
+        list[str], Field(description="Field names that are always masked, besides the known ones.")
+    ] = []
     loading_verification: Annotated[dict[str, str], Field(description="How loading is proved, by component.")] = {}
 
 
@@ -114,7 +119,13 @@ class InitializeProjectResponse(Response):
 @operation(
     effect=Effect.STORE,
     raises=(
-        RuntimeMissing, BadConfiguration, CommandNotAList, NulInCommand, UnknownPlaceholder, AlreadyInitialized, LegacyStore,
+        RuntimeMissing,
+        BadConfiguration,
+        CommandNotAList,
+        NulInCommand,
+        UnknownPlaceholder,
+        AlreadyInitialized,
+        LegacyStore,
     ),
     examples=(
         Example(
@@ -149,14 +160,17 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
             git.close()
     record = _record(request, context)
     response = InitializeProjectResponse(
-        message=f"Project {record.id} is ready" + (" for import and assessment." if request.analysis_only else " to run."),
+        message=f"Project {record.id} is ready"
+        + (" for import and assessment." if request.analysis_only else " to run."),
         warnings=warnings,
         project_id=record.id,
         analysis_only=request.analysis_only,
         run_config_digest=record.run_config_digest,
         head=head,
         branch=branch,
-        next=steps(NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}), NextCall("get_status")),
+        next=steps(
+            NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}), NextCall("get_status")
+        ),
     )
     _, number = Project.create(context.root, context.call, record, response.model_dump(mode="json"))
     return response.model_copy(update={"journal_record": number})
@@ -176,8 +190,7 @@ def _check_runtime(request: InitializeProjectRequest) -> list[str]:
     if missing:
         raise RuntimeMissing(missing=missing)
     warnings = list(check_template(request.command))
-    for field, patterns in (("allowed_paths", request.allowed_paths), ("protected_paths", request.protected_paths)):
-        check_patterns(patterns, field)
+    check_patterns([*request.allowed_paths, *request.protected_paths])
     codes = request.infrastructure_exit_codes
     if any(not 1 <= code <= 255 for code in codes) or len(set(codes)) != len(codes):  # noqa: PLR2004 - exit codes
         raise BadConfiguration(
@@ -188,7 +201,9 @@ def _check_runtime(request: InitializeProjectRequest) -> list[str]:
         raise BadConfiguration(field="components", given=str(ids), problem="has to name each component_id once")
     for name in request.environment:
         if not name.isidentifier() or not name.isascii():
-            raise BadConfiguration(field="environment", given=name, problem="has to list names of variables, not values")
+            raise BadConfiguration(
+                field="environment", given=name, problem="has to list names of variables, not values"
+            )
         if name.startswith(("LD_", "DYLD_")):
             raise BadConfiguration(field="environment", given=name, problem="may not name variables of the loader")
     program = request.command[0]

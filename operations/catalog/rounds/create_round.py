@@ -21,14 +21,16 @@ from storage.schema.batches import Batch
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, Revision, Round
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Head, Surroundings, in_scope, project_path, ready, surroundings
+from storage.worktree import Head, Surroundings, in_scope, ready, shown_path, surroundings
 
 
 @dataclass(kw_only=True, eq=False)
 class NothingToAdopt(AtkError):
     """`adopt: worktree` was asked for, and the worktree holds no change in the scope."""
 
-    message = "There is no uncommitted change inside allowed_paths ({allowed}) to adopt. Leave adopt out, or make the change."
+    message = (
+        "There is no uncommitted change inside allowed_paths ({allowed}) to adopt. Leave adopt out, or make the change."
+    )
     next_calls = (NextCall("create_round"),)
 
     allowed: list[str]
@@ -48,7 +50,9 @@ class PreviousRoundOpen(AtkError):
 class CreateRoundRequest(WriteRequest):
     batch_ids: Annotated[list[ObjectId], Field(description="Evidence that led to the Round.")] = []
     assessment_ids: Annotated[list[ObjectId], Field(description="Assessments that led to the Round.")] = []
-    previous_round_id: Annotated[ObjectId | None, Field(description="A Round that is over and that this one follows.")] = None
+    previous_round_id: Annotated[
+        ObjectId | None, Field(description="A Round that is over and that this one follows.")
+    ] = None
     adopt: Annotated[
         Literal["worktree"] | None,
         Field(
@@ -95,7 +99,9 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
         with context.project.git() as git, context.project.scratch(f"round-{tx.number}") as scratch:
             head = ready(git)
             around = surroundings(git, declared_inputs(project))
-            inside = [p for p in (*around.dirty, *around.untracked) if in_scope(project_path(git, p), project.allowed_paths)]
+            inside = [
+                p for p in (*around.dirty, *around.untracked) if in_scope(shown_path(git, p), project.allowed_paths)
+            ]
             dirty = [p for p in inside if p in around.dirty]
             round_id = tx.new_id("round")
             changes: tuple[Change, ...] = ()
@@ -130,7 +136,9 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             status=value.status,
             left_alone=left_alone[:20],
             adopted_paths=[c.path for c in changes][:20],
-            warnings=[f"{len(left_alone)} uncommitted files outside the scope were frozen as they are."] if left_alone else [],
+            warnings=[f"{len(left_alone)} uncommitted files outside the scope were frozen as they are."]
+            if left_alone
+            else [],
             next=steps(
                 NextCall("store_diagnosis", {"round_id": round_id}, {"issues": "what fails and why"}),
                 NextCall("freeze_round", {"round_id": round_id, "preview": True}),
@@ -138,7 +146,10 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
         )
         if not request.adopt:
             return tx.commit(response)
-        undo = [effects.hold(f"refs/atk/adopt/{round_id}", str(adopt_commit)), effects.rewrite(inverse(changes))]
+        undo = [
+            effects.hold(f"refs/atk/adopt/{round_id}", str(adopt_commit)),
+            effects.rewrite(inverse(changes), around.folders),
+        ]
         pending = tx.intend(undo, response, claims=["worktree", round_id])
     answer: CreateRoundResponse = pending.carry_out()
     return answer
@@ -197,5 +208,3 @@ def _opened(  # noqa: PLR0913 - what a Round begins with
         adopt_commit=adopt_commit,
     )
     return value, revision
-
-

@@ -40,8 +40,12 @@ class PlanGiven(Model):
     dataset_id: ObjectId | None = None
     case_ids: Annotated[CaseIds | None, Field(description="Default: every Case of the dataset.")] = None
     protection_case_ids: Annotated[CaseIds | None, Field(description="Default: every Case that is no target.")] = None
-    issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's Issues for a candidate.")] = None
-    target_case_ids_by_issue: Annotated[dict[str, CaseIds] | None, Field(description="Default: the Issues' Cases.")] = None
+    issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's Issues for a candidate.")] = (
+        None
+    )
+    target_case_ids_by_issue: Annotated[dict[str, CaseIds] | None, Field(description="Default: the Issues' Cases.")] = (
+        None
+    )
     allowed_paths: Annotated[list[str] | None, Field(description="Default: the project's.")] = None
     protected_paths: Annotated[list[str] | None, Field(description="Default: the project's.")] = None
     spec_id: Annotated[ObjectId | None, Field(description="Default: that of the newest assessment.")] = None
@@ -63,7 +67,9 @@ class PlanGiven(Model):
     max_retries_per_slot: Annotated[int | None, Field(ge=0, le=10, description="Default 0.")] = None
     concurrency: Annotated[int | None, Field(ge=1, le=64, description="Default 2.")] = None
     timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400, description="Default: the project's.")] = None
-    timeout_is_failure: Annotated[bool | None, Field(description="Whether a timeout is the agent's. Default false.")] = None
+    timeout_is_failure: Annotated[
+        bool | None, Field(description="Whether a timeout is the agent's. Default false.")
+    ] = None
     primary_dimension: Annotated[str | None, Field(description="Default: the first of the specification.")] = None
     required_dimensions: Annotated[list[str] | None, Field(description="Default: all.")] = None
     replay_preparation: Annotated[PreparationGiven | None, Field(description="Default: stateless.")] = None
@@ -151,8 +157,7 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> tup
         position=state.position.number,
     )
     plan = freezing.make_plan(given, stored)
-    check_patterns(list(plan.allowed_paths), "plan.allowed_paths")
-    check_patterns(list(plan.protected_paths), "plan.protected_paths")
+    check_patterns([*plan.allowed_paths, *plan.protected_paths])
     return plan, value, planning.check_plan(plan)
 
 

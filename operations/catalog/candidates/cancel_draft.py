@@ -1,0 +1,116 @@
+"""`cancel_draft`: give up a draft."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.tuning import lifecycle
+from storage import effects
+from storage.checkpoints import build_tree, commit_tree, draft_changes, inverse
+from storage.errors import NextCall
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.candidates import Candidate, Decision
+from storage.schema.rounds import Round
+from storage.transaction import ResourceBusy
+from storage.worktree import Surroundings, ready
+
+
+class CancelDraftRequest(WriteRequest):
+    round_id: ObjectId
+    candidate_id: ObjectId
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class CancelDraftResponse(Response):
+    round_id: ObjectId
+    candidate_id: ObjectId
+    decision_id: ObjectId
+    restored_paths: list[str]
+    kept_as: Annotated[str | None, Field(description="The ref that holds what was edited, or null if nothing was.")]
+    candidates_left: int
+
+
+@operation(
+    effect=Effect.WORKTREE,
+    raises=(
+        lifecycle.WrongRoundStatus,
+        lifecycle.WrongCandidate,
+        lifecycle.BaselineDrifted,
+        UnknownObject,
+        ResourceBusy,
+    ),
+    examples=(
+        Example(
+            "The idea was wrong.",
+            {"round_id": "round-9-t4hx", "candidate_id": "candidate-12-p0vd", "reason": "the cause lies elsewhere"},
+        ),
+    ),
+)
+def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftResponse:
+    """Give up the pending draft: keep its edits under a ref, and restore its parent's files.
+
+    What was edited is first kept under refs/atk/drafts/<candidate id>, so nothing is lost. The draft stays spent. Files
+    that were uncommitted before the Round are left as they are. A sealed candidate is decided, not cancelled.
+    """
+    with context.transaction() as tx:
+        value = tx.state.get(Round, request.round_id)
+        lifecycle.require_status(value, "cancel_draft", "optimizing")
+        plan = lifecycle.plan_of(value, "cancel_draft")
+        candidate = tx.state.get(Candidate, request.candidate_id)
+        lifecycle.require_pending(value, candidate, "cancel_draft", "draft")
+        tx.require_free("worktree", value.id)
+        around = Surroundings.model_validate(value.surroundings)
+        with context.project.git() as git, context.project.scratch(f"cancel-{tx.number}") as scratch:
+            head = ready(git)
+            lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            found = draft_changes(git, candidate.parent_commit, around, scratch)
+            changes = [c for c in found if c.path not in around.dirty and c.path not in around.untracked]
+            commit = None
+            if changes:
+                tree = build_tree(git, candidate.parent_commit, changes, scratch)
+                message = f"Cancelled draft {candidate.id}\n"
+                commit = commit_tree(git, tree, [candidate.parent_commit], message, int(context.now.timestamp()))
+        decision = tx.put(
+            Decision(
+                id=tx.new_id("decision"),
+                round_id=value.id,
+                candidate_id=candidate.id,
+                action="cancel_draft",
+                reason=request.reason,
+                created_at=context.timestamp,
+                before_commit=head.commit,
+                after_commit=head.commit,
+            )
+        )
+        tx.put(candidate.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
+        tx.put(lifecycle.changed(value, pending_candidate_id=None))
+        left = plan.budget.candidates - sum(c.round_id == value.id for c in tx.state.all(Candidate))
+        ref = f"refs/atk/drafts/{candidate.id}"
+        response = CancelDraftResponse(
+            message=f"{candidate.id} is cancelled and stays spent; {len(changes)} paths are restored.",
+            round_id=value.id,
+            candidate_id=candidate.id,
+            decision_id=decision.id,
+            restored_paths=[c.path for c in changes][:50],
+            kept_as=ref if commit else None,
+            candidates_left=left,
+            warnings=[f"{len(found) - len(changes)} files of yours that were uncommitted before are left as they are."]
+            if len(found) > len(changes)
+            else [],
+            next=steps(
+                NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})
+                if left
+                else NextCall("finish_round", {"round_id": value.id}, {"action": "how it ends", "reason": "why"})
+            ),
+        )
+        if commit is None:
+            return tx.commit(response)
+        undo = [effects.hold(ref, commit), effects.rewrite(inverse(changes), around.folders)]
+        pending = tx.intend(undo, response, claims=["worktree", value.id])
+    answer: CancelDraftResponse = pending.carry_out()
+    return answer

@@ -1,0 +1,251 @@
+"""`decide_candidate`: keep, reject or defer a sealed candidate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.tuning import deciding, lifecycle
+from storage import effects
+from storage.checkpoints import Change, commit_tree, inverse
+from storage.errors import NextCall
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.candidates import Authorization, Candidate, Decision
+from storage.schema.rounds import Plan, Round
+from storage.schema.validations import Validation
+from storage.transaction import ResourceBusy, Transaction
+from storage.worktree import Head, Surroundings, ready
+
+
+class AuthorizationGiven(Model):
+    source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
+    action: Literal["trial_commit"]
+    reason: Annotated[str, Field(min_length=1)]
+    risk: Annotated[str, Field(min_length=1, description="What the person was told it risks.")]
+
+
+class DecideCandidateRequest(WriteRequest):
+    round_id: ObjectId
+    candidate_id: ObjectId
+    action: Annotated[Literal["keep", "reject", "defer"], Field(description="keep commits; the others restore.")]
+    reason: Annotated[str, Field(min_length=1)]
+    validation_id: Annotated[ObjectId | None, Field(description="Default: the newest of this candidate.")] = None
+    validation_missing_reason: Annotated[
+        str | None, Field(min_length=1, description="Why there is none; for reject and defer only.")
+    ] = None
+    override: Annotated[bool, Field(description="Keep against the result; needs override_authorization.")] = False
+    override_authorization: AuthorizationGiven | None = None
+    message: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="The commit's subject. Default names the candidate."),
+    ] = None
+
+
+class DecideCandidateResponse(Response):
+    round_id: ObjectId
+    candidate_id: ObjectId
+    decision_id: ObjectId
+    validation_id: ObjectId | None
+    validation_result: str | None
+    action: str
+    revision_id: Annotated[ObjectId, Field(description="The current revision after the decision.")]
+    commit: Annotated[str, Field(description="HEAD after the decision.")]
+    changed_paths: list[str]
+
+
+@operation(
+    effect=Effect.WORKTREE,
+    raises=(
+        lifecycle.WrongRoundStatus,
+        lifecycle.WrongCandidate,
+        lifecycle.BaselineDrifted,
+        deciding.ValidationNeeded,
+        deciding.NotNewestValidation,
+        deciding.ResultForbids,
+        deciding.OverrideUnauthorized,
+        UnknownObject,
+        ResourceBusy,
+    ),
+    examples=(
+        Example(
+            "Keep what the gate passed.",
+            {"round_id": "round-9-t4hx", "candidate_id": "candidate-12-p0vd", "action": "keep", "reason": "passed"},
+        ),
+    ),
+)
+def decide_candidate(request: DecideCandidateRequest, context: Context) -> DecideCandidateResponse:
+    """Decide a sealed candidate: keep commits it on your branch, reject and defer restore its parent's files.
+
+    The decision rests on the candidate's newest Validation. keep needs the result pass, or the person's authorization
+    to override it. Only the sealed paths are committed or restored, and only where the worktree still holds exactly
+    the sealed content; your other files, staged changes and hooks are left alone. Nothing is pushed.
+    """
+    with context.transaction() as tx:
+        value = tx.state.get(Round, request.round_id)
+        lifecycle.require_status(value, "decide_candidate", "optimizing")
+        plan = lifecycle.plan_of(value, "decide_candidate")
+        candidate = tx.state.get(Candidate, request.candidate_id)
+        lifecycle.require_pending(value, candidate, "decide_candidate", "sealed")
+        tx.require_free("worktree", value.id)
+        found = deciding.of_candidate(candidate, tx.state.all(Validation))
+        validation = deciding.newest(found, request.validation_id, candidate.id)
+        _check(request, candidate, validation)
+        with context.project.git() as git:
+            head = ready(git)
+            lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            after = head.commit
+            if request.action == "keep":
+                after = commit_tree(
+                    git,
+                    str(candidate.tree),
+                    [head.commit],
+                    _commit_message(request, candidate, tx),
+                    int(context.now.timestamp()),
+                )
+        response = _recorded(request, context, tx, value, candidate, validation, head, after, plan)
+        steps_ = _steps(request, value, candidate, head, after)
+        pending = tx.intend(steps_, response, claims=["worktree", value.id])
+    answer: DecideCandidateResponse = pending.carry_out()
+    return answer
+
+
+def _check(request: DecideCandidateRequest, candidate: Candidate, validation: Validation | None) -> None:
+    def needed(what: str) -> deciding.ValidationNeeded:
+        return deciding.ValidationNeeded(
+            action=request.action,
+            subject=candidate.id,
+            round_id=candidate.round_id,
+            mode="incremental",
+            candidate_id=candidate.id,
+            needed=what,
+        )
+
+    if validation is None:
+        if request.action == "keep":
+            raise needed("a Validation: run and assess both sides, then compare them")
+        if not request.validation_missing_reason:
+            raise needed("a Validation, or validation_missing_reason saying why there is none")
+        return
+    if request.validation_missing_reason:
+        raise needed(f"no validation_missing_reason, since there is {validation.id}; leave that field out")
+    if request.action != "keep":
+        if request.override:
+            raise _unauthorized(request, "override is for keep only")
+        return
+    if validation.result == "pass":
+        return
+    if not request.override:
+        raise deciding.ResultForbids(
+            round_id=request.round_id,
+            validation_id=validation.id,
+            result=validation.result,
+            action="keep",
+            way_on="reject or defer it, or ask the person for an override",
+        )
+    if request.override_authorization is None:
+        raise _unauthorized(request, "It is missing")
+
+
+def _unauthorized(request: DecideCandidateRequest, problem: str) -> deciding.OverrideUnauthorized:
+    return deciding.OverrideUnauthorized(
+        round_id=request.round_id, action=request.action, needed="trial_commit", problem=problem
+    )
+
+
+def _commit_message(request: DecideCandidateRequest, candidate: Candidate, tx: Transaction) -> str:
+    subject = request.message or f"Keep ATK candidate {candidate.id}"
+    position = tx.state.position
+    return (
+        f"{subject}\n\nATK-Round: {candidate.round_id}\nATK-Candidate: {candidate.id}\n"
+        f"ATK-Operation: {tx.number}\nATK-Journal: {position.number} {position.digest}\n"
+    )
+
+
+def _steps(
+    request: DecideCandidateRequest, value: Round, candidate: Candidate, head: Head, after: str
+) -> list[effects.Step]:
+    changes = [Change.model_validate(c) for c in candidate.changes]
+    if request.action == "keep":
+        kept = f"refs/atk/kept/{candidate.id}"
+        return [effects.publish(head, after, changes), effects.hold(kept, after)]
+    return [effects.rewrite(inverse(changes), Surroundings.model_validate(value.surroundings).folders)]
+
+
+def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
+    request: DecideCandidateRequest,
+    context: Context,
+    tx: Transaction,
+    value: Round,
+    candidate: Candidate,
+    validation: Validation | None,
+    head: Head,
+    after: str,
+    plan: Plan,
+) -> DecideCandidateResponse:
+    given = request.override_authorization
+    decision = tx.put(
+        Decision(
+            id=tx.new_id("decision"),
+            round_id=value.id,
+            candidate_id=candidate.id,
+            action=request.action,
+            reason=request.reason,
+            created_at=context.timestamp,
+            validation_id=validation.id if validation else None,
+            validation_result=validation.result if validation else None,
+            validation_missing_reason=request.validation_missing_reason,
+            override=request.override,
+            override_authorization=Authorization(**given.model_dump()) if given else None,
+            before_commit=head.commit,
+            after_commit=after,
+        )
+    )
+    keep = request.action == "keep"
+    status = {"keep": "accepted", "reject": "rejected", "defer": "deferred"}[request.action]
+    tx.put(
+        candidate.model_copy(
+            update={"status": status, "decision_id": decision.id, "accepted_commit": after if keep else None}
+        )
+    )
+    update: dict[str, Any] = {"pending_candidate_id": None}
+    if keep:
+        update |= {
+            "current_commit": after,
+            "current_revision_id": candidate.revision_id,
+            "accepted_candidate_ids": (*value.accepted_candidate_ids, candidate.id),
+        }
+    now = tx.put(lifecycle.changed(value, **update))
+    paths = [c["path"] for c in candidate.changes]
+    left = plan.budget.candidates - sum(c.round_id == value.id for c in tx.state.all(Candidate))
+    final = {"round_id": value.id, "dataset_id": plan.dataset_id, "phase": "final"}
+    more = [
+        NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue that is left"})
+    ] * bool(left)
+    ending = (
+        [NextCall("run_evaluation", {**final, "revision_id": value.baseline_revision_id})]
+        if now.accepted_candidate_ids
+        else [
+            NextCall(
+                "finish_round", {"round_id": value.id, "action": "close_without_adoption"}, {"reason": "why it ends"}
+            )
+        ]
+    )
+    return DecideCandidateResponse(
+        message=f"{candidate.id} is {status}. "
+        + (f"HEAD is {after[:12]}." if keep else f"{len(paths)} paths are as before it."),
+        warnings=["Kept against the result, as the client reports the person authorized."] if request.override else [],
+        round_id=value.id,
+        candidate_id=candidate.id,
+        decision_id=decision.id,
+        validation_id=decision.validation_id,
+        validation_result=decision.validation_result,
+        action=request.action,
+        revision_id=now.current_revision_id,
+        commit=after,
+        changed_paths=paths[:50],
+        next=steps(*more, *ending),
+    )

@@ -1,0 +1,69 @@
+"""`wait_for_batch`: follow a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Request, Response, operation, steps
+from operations.execution import keeper
+from storage.errors import NextCall
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+
+
+class WaitForBatchRequest(Request):
+    batch_id: ObjectId
+    wait_seconds: Annotated[float, Field(ge=0, le=240, description="How long to wait at most.")] = 20
+
+
+class WaitForBatchResponse(Response):
+    batch_id: ObjectId
+    revision_id: ObjectId
+    round_id: ObjectId | None
+    status: Annotated[str, Field(description="running, sealed, partial, interrupted or contaminated")]
+    counts: dict[str, int]
+    end_reason: str | None
+    missing: Annotated[list[str], Field(description="Records without a confirmed attempt; the first 20.")]
+    notes: list[str]
+
+
+@operation(
+    effect=Effect.STORE,
+    idempotent=True,
+    raises=(UnknownObject,),
+    examples=(Example("Wait for up to a minute.", {"batch_id": "batch-14-m3qa", "wait_seconds": 60}),),
+)
+def wait_for_batch(request: WaitForBatchRequest, context: Context) -> WaitForBatchResponse:
+    """Wait until a batch has ended, or for wait_seconds, and say how it stands.
+
+    Giving up this call does not stop the run. A run whose server died is sealed here with what it had confirmed.
+    """
+    found = keeper.follow(
+        context.project,
+        context.call,
+        request.batch_id,
+        seconds=1e9 if context.stays else request.wait_seconds,
+        progress=context.progress,
+        stop_waiting=context.cancelled,
+    )
+    batch = found.batch
+    lead = (
+        [NextCall("wait_for_batch", {"batch_id": batch.id}), NextCall("stop_batch", {"batch_id": batch.id})]
+        if found.alive
+        else [NextCall("store_assessment", {"batch_id": batch.id}, {"rows": "verdicts, or a judger that ATK runs"})]
+    )
+    return WaitForBatchResponse(
+        message=f"{batch.id} is {batch.status}: {sum(found.counts.values())} of {batch.slots} attempts are done.",
+        batch_id=batch.id,
+        revision_id=batch.revision_id,
+        round_id=batch.round_id,
+        status=batch.status,
+        counts=keeper.summary(found),
+        end_reason=batch.end_reason,
+        missing=list(batch.missing_record_ids)[:20],
+        notes=list(batch.notes)[:5],
+        next=steps(*lead),
+    )

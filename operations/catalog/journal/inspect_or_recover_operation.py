@@ -1,0 +1,95 @@
+"""`inspect_or_recover_operation`: see what a crash left open, and finish or undo it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from storage.errors import AtkError, NextCall
+from storage.projection import State
+
+
+@dataclass(kw_only=True, eq=False)
+class NoSuchOperation(AtkError):
+    """The journal has no record of that number."""
+
+    message = "There is no journal record {given}; the last one is {last}."
+    next_calls = (NextCall("inspect_or_recover_operation"),)
+
+    given: int
+    last: int
+
+
+class InspectOrRecoverOperationRequest(WriteRequest):
+    operation_id: Annotated[int | None, Field(ge=1, description="A journal record. Default: whatever is open.")] = None
+    round_id: Annotated[str | None, Field(description="Accepted for those who know it; not needed.")] = None
+
+
+class InspectOrRecoverOperationResponse(Response):
+    open_before: Annotated[list[str], Field(description="What was open when the call began.")]
+    open_now: Annotated[list[str], Field(description="What could not be finished or undone, or is being worked on.")]
+    rebuilt_views: Annotated[list[str], Field(description="Views that were edited by hand or rotten, written anew.")]
+    operation: Annotated[
+        dict[str, Any] | None, Field(description="The journal record that was asked for, in short.")
+    ] = None
+
+
+@operation(
+    effect=Effect.WORKTREE,
+    idempotent=True,
+    raises=(NoSuchOperation,),
+    examples=(
+        Example("Finish or undo whatever a crash left open.", {}),
+        Example("Look at one record.", {"operation_id": 14}),
+    ),
+)
+def inspect_or_recover_operation(
+    request: InspectOrRecoverOperationRequest, context: Context
+) -> InspectOrRecoverOperationResponse:
+    """Finish or undo what a crash left open, rebuild the views, and say what is still open and why.
+
+    Every changing call does this first; this one does only this. An effect is finished when its targets are in a known
+    state, and undone when nothing had been changed yet. A target in neither state is named and left alone: put one of
+    the two contents back, then call again. Work whose process still lives is not touched.
+    """
+    project = context.project
+    before = _open(project.state())
+    state = project.recover(context.call)
+    now = _open(state)
+    shown = None
+    if request.operation_id is not None:
+        if request.operation_id > state.position.number:
+            raise NoSuchOperation(given=request.operation_id, last=state.position.number)
+        shown = _shown(next(r for r in project.journal_records() if r["n"] == request.operation_id))
+    reasons = [f"record {u.number} ({u.operation}): {u.error}" for u in project.unresolved]
+    settled = [line for line in before if line not in now]
+    return InspectOrRecoverOperationResponse(
+        message=f"{len(settled)} of {len(before)} open operations are settled."
+        if before
+        else "Nothing was open; the store is whole.",
+        journal_record=state.position.number,
+        warnings=reasons,
+        open_before=before,
+        open_now=now,
+        rebuilt_views=project.edited_views[:20],
+        operation=shown,
+        next=steps(NextCall("get_status")),
+    )
+
+
+def _open(state: State) -> list[str]:
+    intents = [f"record {i.number}: {i.operation}, since {i.at}" for i in state.intents.values()]
+    return intents + [f"record {r.number}: run of {r.batch_id}, since {r.at}" for r in state.runs.values()]
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    kept = ("n", "kind", "op", "at", "request_id", "intent", "batch_id", "reason", "recovered", "claims")
+    found = {k: record[k] for k in kept if k in record}
+    found["objects"] = {kind: sorted(made) for kind, made in record.get("objects", {}).items()}
+    found["files"] = sorted(record.get("files", {}))[:10]
+    found["steps"] = [step["do"] for step in record.get("steps", ())]
+    return found

@@ -1,0 +1,184 @@
+"""`get_status`: what is open, what is blocked, what to do next."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Request, Response, operation, steps
+from operations.tuning import advice, budget
+from storage.errors import NextCall
+from storage.owners import is_alive
+from storage.project import LegacyStore, Project, ProjectNotInitialized
+from storage.projection import State, UnknownObject
+from storage.schema.assessments import Assessment
+from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate, Issue
+from storage.schema.datasets import Dataset
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import ACTIVE, Round
+from storage.schema.validations import Validation
+
+SHOWN = 6
+
+
+class GetStatusRequest(Request):
+    round_id: Annotated[ObjectId | None, Field(description="Default: the open Round.")] = None
+
+
+class GetStatusResponse(Response):
+    initialized: bool
+    project_id: str | None = None
+    project_root: str
+    analysis_only: bool = False
+    writable: Annotated[bool, Field(description="False while the store is damaged: it can be read, not changed.")] = (
+        True
+    )
+    position: Annotated[int, Field(description="The last journal record.")] = 0
+    counts: Annotated[dict[str, int], Field(description="How many objects of each kind there are.")] = {}
+    open_operations: Annotated[list[str], Field(description="Effects announced and not done, and whose they are.")] = []
+    running_batches: list[dict[str, Any]] = []
+    round: Annotated[dict[str, Any] | None, Field(description="The Round asked for, or the open or newest one.")] = None
+    newest: Annotated[dict[str, list[str]], Field(description="The newest ids of each kind.")] = {}
+
+
+@operation(effect=Effect.READ, raises=(UnknownObject, LegacyStore), examples=(Example("Where do things stand?", {}),))
+def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse:
+    """Say where a project stands: the open Round, running batches, what is blocked, budgets left, and the next call.
+
+    Start here. Works on a folder that is no project yet, and on a damaged store. Reads only.
+    """
+    try:
+        project = Project.open(context.root)
+    except ProjectNotInitialized:
+        return GetStatusResponse(
+            message=f"There is no ATK project in {context.root} yet.",
+            initialized=False,
+            project_root=context.root,
+            next=steps(
+                NextCall(
+                    "initialize_project",
+                    supply={
+                        "command": "how the agent is started, as a list",
+                        "external_effects": "what it acts on outside; [] for nothing",
+                        "allowed_paths": "what candidates may change",
+                    },
+                )
+            ),
+        )
+    state, damage = project.state(), project.damage()
+    record = state.all(ProjectRecord)[0]
+    value = _round(request, state)
+    running = [_running(project, state, batch_id) for batch_id in list(state.runs)[:SHOWN]]
+    opened = [
+        f"record {i.number}: {i.operation} ({'at work' if is_alive(project.store, i.owner) else 'its process is gone'})"
+        for i in state.intents.values()
+    ]
+    warnings = [str(damage)] if damage else []
+    warnings += [f"record {u.number} ({u.operation}) is stuck: {u.error}" for u in project.unresolved]
+    warnings += [f"{path} was edited by hand or rotten; it was written anew." for path in project.edited_views[:SHOWN]]
+    return GetStatusResponse(
+        message=_message(record, value, state, running, opened),
+        warnings=warnings,
+        initialized=True,
+        project_id=record.id,
+        project_root=context.root,
+        analysis_only=record.analysis_only,
+        writable=damage is None,
+        position=state.position.number,
+        counts={kind: len(found) for kind, found in state.objects.items()},
+        open_operations=opened[:SHOWN],
+        running_batches=running,
+        round=_round_facts(value, state) if value else None,
+        newest={kind: list(found)[-SHOWN:] for kind, found in state.objects.items() if kind != "project"},
+        next=steps(*_next(state, value, running, opened)),
+    )
+
+
+def _round(request: GetStatusRequest, state: State) -> Round | None:
+    if request.round_id:
+        return state.get(Round, request.round_id)
+    known = state.all(Round)
+    opened = [r for r in known if r.status in ACTIVE] or [r for r in known if r.status == "analysis_only"] or known
+    return opened[-1] if opened else None
+
+
+def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
+    batch, run = state.get(Batch, batch_id), state.runs[batch_id]
+    alive = is_alive(project.store, run.owner)
+    return {
+        "batch_id": batch.id,
+        "revision_id": batch.revision_id,
+        "planned": batch.slots,
+        "state": "running" if alive else "its server is gone: the next wait_for_batch seals what was confirmed",
+    }
+
+
+def _round_facts(value: Round, state: State) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "round_id": value.id,
+        "status": value.status,
+        "baseline_revision_id": value.baseline_revision_id,
+        "baseline_commit": value.baseline_commit,
+        "current_revision_id": value.current_revision_id,
+        "current_commit": value.current_commit,
+        "branch": value.branch,
+        "issue_ids": [i.id for i in state.all(Issue) if i.round_id == value.id],
+        "accepted_candidate_ids": list(value.accepted_candidate_ids),
+    }
+    pending = state.find(Candidate, value.pending_candidate_id)
+    if pending:
+        facts["pending_candidate"] = {
+            "candidate_id": pending.id,
+            "status": pending.status,
+            "revision_id": pending.revision_id,
+            "issue_id": pending.primary_issue_id,
+        }
+    if value.plan:
+        now = budget.account(value, value.plan, state.all(Batch))
+        drafted = sum(c.round_id == value.id for c in state.all(Candidate))
+        looks = [v.look for v in state.all(Validation) if v.round_id == value.id and v.mode == "incremental"]
+        facts["budget"] = {
+            "executions": now.limit,
+            "used": now.used,
+            "final_reserve": now.reserve,
+            "free": now.free,
+            "candidates_left": value.plan.budget.candidates - drafted,
+        }
+        facts["error_budget"] = {"alpha": value.plan.alpha, "looks_of_this_round": len(looks)}
+        facts["decision_rule"] = value.plan.decision_rule
+    return {k: v for k, v in facts.items() if v not in (None, [], ())}
+
+
+def _message(
+    record: ProjectRecord, value: Round | None, state: State, running: list[dict[str, Any]], opened: list[str]
+) -> str:
+    parts = [f"Project {record.id}"]
+    if value is not None:
+        parts.append(f"{value.id} is {value.status}")
+    if running:
+        parts.append(f"{len(running)} batches are running")
+    if opened:
+        parts.append(f"{len(opened)} operations are open")
+    if value is None:
+        parts.append(f"{len(state.objects.get('dataset', {}))} datasets and no Round yet")
+    return "; ".join(parts) + "."
+
+
+def _next(state: State, value: Round | None, running: list[dict[str, Any]], opened: list[str]) -> list[NextCall]:
+    if opened:
+        return [NextCall("inspect_or_recover_operation")]
+    if running:
+        return [NextCall("wait_for_batch", {"batch_id": running[0]["batch_id"]})]
+    return advice.next_calls(
+        value=value,
+        datasets=state.all(Dataset),
+        batches=state.all(Batch),
+        assessments=state.all(Assessment),
+        issues=state.all(Issue),
+        candidates=state.all(Candidate),
+        validations=state.all(Validation),
+    )

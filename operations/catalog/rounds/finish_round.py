@@ -1,0 +1,226 @@
+"""`finish_round`: end a Round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from operations.context import Context
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.tuning import deciding, lifecycle
+from storage.checkpoints import draft_changes
+from storage.errors import AtkError, NextCall
+from storage.git import Git
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.candidates import Authorization, Candidate, Decision
+from storage.schema.rounds import CLOSED, Round
+from storage.schema.validations import Validation
+from storage.transaction import ResourceBusy, Transaction
+from storage.worktree import Head, Surroundings, read_head, ready
+
+STATUS = {
+    "complete": "completed",
+    "complete_with_override": "completed_with_override",
+    "close_without_adoption": "closed_without_adoption",
+    "abandon": "abandoned",
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class CannotCloseSo(AtkError):
+    """The Round is not in the state that this ending describes."""
+
+    message = "{round_id} cannot end with {action}: {problem}."
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    action: str
+    problem: str
+
+
+class FinalAuthorization(Model):
+    source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
+    action: Literal["retain_without_final_pass"]
+    reason: Annotated[str, Field(min_length=1)]
+    risk: Annotated[str, Field(min_length=1)]
+
+
+class FinishRoundRequest(WriteRequest):
+    round_id: ObjectId
+    action: Annotated[
+        Literal["complete", "complete_with_override", "close_without_adoption", "abandon"],
+        Field(
+            description="complete: a passing final Validation. complete_with_override: kept without one, as the person "
+            "authorized. close_without_adoption: nothing was kept. abandon: the branch moved, or the Round is given up."
+        ),
+    ]
+    reason: Annotated[str, Field(min_length=1)]
+    validation_id: Annotated[ObjectId | None, Field(description="Default: the newest final Validation.")] = None
+    validation_missing_reason: Annotated[str | None, Field(min_length=1)] = None
+    override_authorization: FinalAuthorization | None = None
+
+
+class FinishRoundResponse(Response):
+    round_id: ObjectId
+    decision_id: ObjectId
+    validation_id: ObjectId | None
+    validation_result: str | None
+    status: str
+    commit: str
+    accepted_candidate_ids: list[str]
+
+
+@operation(
+    effect=Effect.STORE,
+    raises=(
+        lifecycle.WrongRoundStatus,
+        lifecycle.CandidatePending,
+        lifecycle.BaselineDrifted,
+        lifecycle.FilesInTheWay,
+        deciding.ValidationNeeded,
+        deciding.NotNewestValidation,
+        deciding.ResultForbids,
+        deciding.OverrideUnauthorized,
+        CannotCloseSo,
+        UnknownObject,
+        ResourceBusy,
+    ),
+    examples=(
+        Example(
+            "The final validation passed.",
+            {"round_id": "round-9-t4hx", "action": "complete", "reason": "the final validation passed"},
+        ),
+    ),
+)
+def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundResponse:
+    """End a Round: complete it on a passing final validation, close it with nothing kept, or give it up.
+
+    complete needs the newest final Validation of the baseline against the current revision to pass, and HEAD and the
+    worktree to be that revision. abandon is the way out when the branch moved under the Round: it records why and
+    changes no file.
+    """
+    with context.transaction() as tx:
+        value = tx.state.get(Round, request.round_id)
+        if value.status in CLOSED:
+            lifecycle.require_status(value, "finish_round", "ready", "optimizing", "finalizing", "analysis_only")
+        tx.require_free(value.id, *(() if request.action == "abandon" else ("worktree",)))
+        pending = tx.state.find(Candidate, value.pending_candidate_id)
+        if request.action != "abandon":
+            lifecycle.require_nothing_pending(value, pending, "finish_round")
+        with context.project.git() as git, context.project.scratch(f"finish-{tx.number}") as scratch:
+            head = read_head(git) if request.action == "abandon" else _at_home(git, value, scratch)
+        validation = _grounds(request, value, tx, head)
+        given = request.override_authorization
+        decision = tx.put(
+            Decision(
+                id=tx.new_id("decision"),
+                round_id=value.id,
+                action=request.action,
+                reason=request.reason,
+                created_at=context.timestamp,
+                validation_id=validation.id if validation else None,
+                validation_result=validation.result if validation else None,
+                validation_missing_reason=request.validation_missing_reason,
+                override=given is not None,
+                override_authorization=Authorization(**given.model_dump()) if given else None,
+                before_commit=head.commit,
+                after_commit=head.commit,
+            )
+        )
+        update: dict[str, Any] = {
+            "status": STATUS[request.action],
+            "closed_at": context.timestamp,
+            "final_decision_id": decision.id,
+        }
+        if pending is not None:
+            tx.put(pending.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
+            update["pending_candidate_id"] = None
+        ended = tx.put(lifecycle.changed(value, **update))
+        return tx.commit(
+            FinishRoundResponse(
+                message=f"{value.id} is {ended.status}; {len(ended.accepted_candidate_ids)} candidates were kept.",
+                warnings=_left_behind(pending, value),
+                round_id=value.id,
+                decision_id=decision.id,
+                validation_id=decision.validation_id,
+                validation_result=decision.validation_result,
+                status=ended.status,
+                commit=head.commit,
+                accepted_candidate_ids=list(ended.accepted_candidate_ids),
+                next=steps(NextCall("get_status"), NextCall("read_record", {"record_id": value.id})),
+            )
+        )
+
+
+def _at_home(git: Git, value: Round, scratch: str) -> Head:
+    head = ready(git)
+    lifecycle.require_at(value, head=head.commit, branch=head.branch)
+    if dirty := draft_changes(git, head.commit, Surroundings.model_validate(value.surroundings), scratch):
+        raise lifecycle.FilesInTheWay(paths=[c.path for c in dirty])
+    return head
+
+
+def _grounds(request: FinishRoundRequest, value: Round, tx: Transaction, head: Head) -> Validation | None:
+    """Returns the Validation that the ending rests on, or refuses it."""
+    finals = deciding.of_round(value, tx.state.all(Validation))
+    validation = deciding.newest(finals, request.validation_id, value.id)
+    if request.action == "abandon":
+        return validation
+    if request.action == "close_without_adoption":
+        if value.accepted_candidate_ids:
+            raise CannotCloseSo(
+                round_id=value.id,
+                action=request.action,
+                problem=f"{len(value.accepted_candidate_ids)} candidates are kept; roll back to B0 first, or complete it",
+            )
+        if head.tree != value.baseline_tree:
+            raise CannotCloseSo(round_id=value.id, action=request.action, problem="HEAD does not hold B0's content")
+        return validation
+    if not value.accepted_candidate_ids:
+        raise CannotCloseSo(
+            round_id=value.id, action=request.action, problem="no candidate is kept; close_without_adoption ends it"
+        )
+    if request.action == "complete":
+        if validation is None:
+            raise deciding.ValidationNeeded(
+                action="complete",
+                subject=value.id,
+                round_id=value.id,
+                mode="final",
+                candidate_id=None,
+                needed="a final Validation of B0 against the current revision, both run with phase final",
+            )
+        if validation.result != "pass":
+            raise deciding.ResultForbids(
+                round_id=value.id,
+                validation_id=validation.id,
+                result=validation.result,
+                action="complete",
+                way_on="roll back and close without adoption, or ask the person for complete_with_override",
+            )
+        return validation
+    if request.override_authorization is None:
+        raise deciding.OverrideUnauthorized(
+            round_id=value.id, action=request.action, needed="retain_without_final_pass", problem="It is missing"
+        )
+    if validation is None and not request.validation_missing_reason:
+        raise deciding.OverrideUnauthorized(
+            round_id=value.id,
+            action=request.action,
+            needed="retain_without_final_pass",
+            problem="There is no final Validation, so validation_missing_reason is needed too",
+        )
+    return validation
+
+
+def _left_behind(pending: Candidate | None, value: Round) -> list[str]:
+    found = []
+    if pending is not None:
+        held = f" (its sealed content is in refs/atk/candidates/{pending.id})" if pending.sealed_commit else ""
+        found.append(f"{pending.id} was undecided and is cancelled; its files stay in the worktree as they are{held}.")
+    if value.adopt_commit and not value.candidate_ids:
+        found.append(f"The adopted change is still held by refs/atk/adopt/{value.id}.")
+    return found

@@ -1,0 +1,1 @@
+"""Validations: two Revisions compared on frozen Cases."""

@@ -1,0 +1,111 @@
+"""The next call, read off what is stored: what a person who knows the loop would do now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from operations.tuning import deciding
+from storage.errors import NextCall
+from storage.schema.assessments import Assessment
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate, Issue
+from storage.schema.datasets import Dataset
+from storage.schema.rounds import CLOSED, Round
+from storage.schema.validations import Validation
+
+VERDICTS = {"rows": "verdicts, or a judger that ATK runs"}
+
+
+def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
+    *,
+    value: Round | None,
+    datasets: Sequence[Dataset],
+    batches: Sequence[Batch],
+    assessments: Sequence[Assessment],
+    issues: Sequence[Issue],
+    candidates: Sequence[Candidate],
+    validations: Sequence[Validation],
+) -> list[NextCall]:
+    """Returns up to three calls that lead on."""
+    if not datasets:
+        return [NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})]
+    assessed = {a.batch_id for a in assessments}
+    waiting = [b for b in batches if b.id not in assessed and b.status in ("sealed", "partial", "interrupted")]
+    if waiting:
+        return [NextCall("store_assessment", {"batch_id": waiting[-1].id}, VERDICTS)]
+    if value is None or value.status in CLOSED:
+        if not batches:
+            evaluate = {"dataset_id": datasets[-1].id}
+            return [NextCall("run_evaluation", evaluate, {"revision_commit": "HEAD's commit"})]
+        return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
+    if value.status == "analysis_only":
+        if not any(i.round_id == value.id for i in issues):
+            return [NextCall("store_diagnosis", {"round_id": value.id}, {"issues": "what fails and why"})]
+        return [NextCall("freeze_round", {"round_id": value.id, "preview": True})]
+    pending = next((c for c in candidates if c.id == value.pending_candidate_id), None)
+    if pending is not None:
+        return _for_candidate(value, pending, batches, assessments, validations)
+    if value.status == "finalizing":
+        return _for_final(value, batches, assessments, validations)
+    begin = NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})
+    if value.accepted_candidate_ids:
+        side = {"round_id": value.id, "revision_id": value.baseline_revision_id, "phase": "final"}
+        return [begin, NextCall("run_evaluation", side)]
+    parent = _batch(value, value.current_revision_id, "incremental", batches)
+    if parent is None:
+        return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": value.current_revision_id})]
+    return [begin]
+
+
+def _for_candidate(
+    value: Round,
+    pending: Candidate,
+    batches: Sequence[Batch],
+    assessments: Sequence[Assessment],
+    validations: Sequence[Validation],
+) -> list[NextCall]:
+    named = {"round_id": value.id, "candidate_id": pending.id}
+    if pending.status == "draft":
+        return [NextCall("seal_candidate", named), NextCall("cancel_draft", named, {"reason": "why"})]
+    newest = deciding.of_candidate(pending, validations)
+    if newest:
+        action = "keep" if newest[-1].result == "pass" else "reject"
+        return [NextCall("decide_candidate", {**named, "action": action}, {"reason": "why"})]
+    return _compared(value, (pending.parent_revision_id, str(pending.revision_id)), "incremental", batches, assessments)
+
+
+def _for_final(
+    value: Round, batches: Sequence[Batch], assessments: Sequence[Assessment], validations: Sequence[Validation]
+) -> list[NextCall]:
+    newest = deciding.of_round(value, validations)
+    if newest:
+        action = "complete" if newest[-1].result == "pass" else "complete_with_override"
+        return [NextCall("finish_round", {"round_id": value.id, "action": action}, {"reason": "why"})]
+    return _compared(value, (value.baseline_revision_id, value.current_revision_id), "final", batches, assessments)
+
+
+def _compared(
+    value: Round, sides: tuple[str, str], phase: str, batches: Sequence[Batch], assessments: Sequence[Assessment]
+) -> list[NextCall]:
+    """Runs whichever side is missing, then compares."""
+    found = []
+    for revision_id in sides:
+        batch = _batch(value, revision_id, phase, batches)
+        if batch is None:
+            return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": revision_id, "phase": phase})]
+        judged = [a.id for a in assessments if a.batch_id == batch.id]
+        if not judged:
+            return [NextCall("store_assessment", {"batch_id": batch.id}, VERDICTS)]
+        found.append(judged[-1])
+    both = {"round_id": value.id, "mode": phase, "left_assessment_id": found[0], "right_assessment_id": found[1]}
+    return [NextCall("compare_and_gate", both)]
+
+
+def _batch(value: Round, revision_id: str, phase: str, batches: Sequence[Batch]) -> Batch | None:
+    """The newest batch of a side that could count: run for this Round after its plan was frozen."""
+    frozen = value.plan.frozen_after_record if value.plan else 0
+    for batch in reversed(batches):
+        same = (batch.round_id, batch.revision_id, batch.phase) == (value.id, revision_id, phase)
+        if same and batch.status in ("sealed", "running") and batch.started_record > frozen:
+            return batch
+    return None

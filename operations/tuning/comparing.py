@@ -1,0 +1,200 @@
+"""Whether two Assessments may be compared, and the outcome tables that a gate reads off them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from operations.tuning.comparison import Outcome
+from storage.errors import AtkError, NextCall
+from storage.frames import canonical, digest
+from storage.schema.assessments import Assessment, Judger, VerdictRow
+from storage.schema.batches import Batch
+from storage.schema.evidence import EvidenceRecord
+from storage.schema.rounds import Plan, Round
+from storage.schema.validations import Look, Validation
+
+Table = dict[str, dict[str, tuple[Outcome, ...]]]
+"""Dimension → Case → outcome of each repeat."""
+
+
+@dataclass(kw_only=True, eq=False)
+class SidesNotComparable(AtkError):
+    """The two sides cannot be compared under the frozen plan. No Validation was stored."""
+
+    message = "{side} ({assessment_id}, {batch_id}): {problem}."
+    next_calls = (
+        NextCall(
+            "run_evaluation", {"round_id": "{round_id}", "revision_id": "{needed_revision_id}", "phase": "{mode}"}
+        ),
+        NextCall("read_record", {"record_id": "{batch_id}"}),
+    )
+
+    round_id: str
+    side: str
+    assessment_id: str
+    batch_id: str
+    mode: str
+    needed_revision_id: str
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FrozenField(AtkError):
+    """The plan fixed this field; a comparison cannot choose it."""
+
+    message = "{field} is {given}, and what was frozen is {frozen}. Leave the field out."
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    field: str
+    given: str
+    frozen: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFound:
+    """One side of a comparison, loaded."""
+
+    name: str
+    revision_id: str
+    """The Revision that this side has to be."""
+    batch: Batch
+    assessment: Assessment
+    current: bool
+    """Whether the Assessment is the current one of its batch and judger."""
+
+
+def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
+    """Refuses a side that is not evidence for this comparison: another Round, Revision, phase, judge or time.
+
+    Raises:
+        SidesNotComparable: It names the first thing that does not fit.
+    """
+    batch, assessment = found.batch, found.assessment
+    problems = (
+        (batch.round_id != value.id, f"the batch belongs to {batch.round_id or 'no Round'}, not to {value.id}"),
+        (batch.phase != mode, f"the batch was run with phase {batch.phase}, and mode {mode} compares phase {mode}"),
+        (
+            batch.revision_id != found.revision_id,
+            f"the batch ran {batch.revision_id}; this side is {found.revision_id}",
+        ),
+        (
+            batch.started_record <= plan.frozen_after_record,
+            "the batch ran before the plan was frozen, when its outcomes could choose the targets; run this side anew",
+        ),
+        (
+            assessment.spec_digest != plan.spec_digest,
+            f"it was judged under {assessment.spec_id}, the plan froze {plan.spec_id}",
+        ),
+        (
+            assessment.judger_digest != plan.judger_digest,
+            f"it was judged by {assessment.judger_id}, and the plan froze {plan.judger_id}",
+        ),
+        (not found.current, "a newer Assessment of this batch superseded it; compare that one"),
+        (
+            batch.run_config_digest != plan.run_config_digest,
+            "the project's configuration is not the one that was frozen",
+        ),
+        (batch.runner_digest != plan.runner_digest, "the runner is not the one that was frozen"),
+        (batch.status == "running", "the batch is still running"),
+    )
+    for wrong, problem in problems:
+        if wrong:
+            raise SidesNotComparable(
+                round_id=value.id,
+                side=found.name,
+                assessment_id=assessment.id,
+                batch_id=batch.id,
+                mode=mode,
+                needed_revision_id=found.revision_id,
+                problem=problem,
+            )
+
+
+def reservations(sides: Sequence[SideFound], judger: Judger) -> tuple[str, ...]:
+    """Returns why these sides could not decide anything, whatever their outcomes say: sentences, or none."""
+    found = [
+        f"{side.name}: {side.batch.id} is {side.batch.status}, so not every slot has an outcome of that Revision"
+        for side in sides
+        if side.batch.status != "sealed"
+    ]
+    if judger.method == "client" and judger.readiness != "calibrated":
+        found.append(f"The judger {judger.id} is not calibrated, so its verdicts decide nothing")
+    return tuple(found)
+
+
+def table(
+    rows: Iterable[VerdictRow],
+    records: Sequence[EvidenceRecord],
+    dimensions: Sequence[str],
+    case_ids: Sequence[str],
+    repeats: int,
+    *,
+    timeout_is_failure: bool,
+) -> Table:
+    """Returns the outcomes of one side. What is not known stays unknown, also a slot without a Record."""
+    verdicts = {(row.record_id, row.dimension): row for row in rows}
+    slots = {(r.case_id, r.repeat): r for r in records}
+    return {
+        dimension: {
+            case_id: tuple(
+                _outcome(slots.get((case_id, n)), dimension, verdicts, timeout_is_failure)
+                for n in range(1, repeats + 1)
+            )
+            for case_id in case_ids
+        }
+        for dimension in dimensions
+    }
+
+
+def _outcome(
+    record: EvidenceRecord | None,
+    dimension: str,
+    verdicts: Mapping[tuple[str, str], VerdictRow],
+    timeout_is_failure: bool,  # noqa: FBT001 - frozen in the plan
+) -> Outcome:
+    if record is None:
+        return "unknown"
+    status = record.execution.status
+    if status == "timeout":
+        return "fail" if timeout_is_failure else "unknown"
+    if status not in ("completed", "agent_error"):
+        return "unknown"
+    row = verdicts.get((record.id, dimension))
+    return "unknown" if row is None or row.validity != "valid" else row.verdict
+
+
+def looks(validations: Iterable[Validation], plans: Mapping[str, Plan]) -> tuple[Look, ...]:
+    """Returns how often each Case, by its fingerprint, was a target of a charged comparison, over all Rounds."""
+    counted: dict[str, int] = {}
+    for validation in validations:
+        if validation.rule == "statistical" and validation.mode == "incremental":
+            fingerprints = plans[validation.round_id].case_fingerprints
+            for case_id in validation.target_case_ids:
+                key = fingerprints[case_id]
+                counted[key] = counted.get(key, 0) + 1
+    return tuple(Look(case_id=key, count=count) for key, count in counted.items())
+
+
+def table_digest(found: Table) -> str:
+    """Returns the digest of an outcome table."""
+    return digest(canonical({d: {c: list(o) for c, o in cases.items()} for d, cases in found.items()}))
+
+
+def comparison_csv(left: Table, right: Table) -> bytes:
+    """Returns both sides as CSV: one line a dimension and Case, outcomes by repeat as letters p, f, u and n."""
+    letters = {"pass": "p", "fail": "f", "unknown": "u", "not_applicable": "n"}
+    lines = ["dimension,case_id,left,right"]
+    for dimension, cases in left.items():
+        for case_id, outcomes in cases.items():
+            before = "".join(letters[o] for o in outcomes)
+            after = "".join(letters[o] for o in right[dimension][case_id])
+            lines.append(f"{_cell(dimension)},{_cell(case_id)},{before},{after}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _cell(text: str) -> str:
+    """A cell that a spreadsheet takes as text, and a CSV reader as one cell."""
+    guarded = f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r", "'") else text
+    return '"' + guarded.replace('"', '""') + '"' if any(c in guarded for c in ',"\n\r') else guarded

@@ -1,0 +1,128 @@
+"""What a run may run: which Revision, which Cases, how often, and whether its result could count."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from storage.errors import AtkError, NextCall
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate
+from storage.schema.projects import Project
+from storage.schema.rounds import Plan, Revision, Round
+from storage.schema.validations import Validation
+
+
+@dataclass(kw_only=True, eq=False)
+class UnprotectedEffects(AtkError):
+    """The agent can act on the world outside, and nothing is recorded that keeps a run from it."""
+
+    message = (
+        "These external effects have no protection: {names}. Say for each what protects it (test_environment, stub or "
+        "approved_safeguard, with an evidence_ref) when the project is initialized."
+    )
+    next_calls = (NextCall("read_record", {"record_id": "{project_id}"}),)
+
+    project_id: str
+    names: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class RevisionMismatch(AtkError):
+    """What was asked to run is not a Revision that may run here."""
+
+    message = "{given} cannot run here: {problem}. Revisions that can: {possible}."
+    next_calls = (NextCall("get_status"),)
+
+    given: str
+    problem: str
+    possible: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class RunNotPlanned(AtkError):
+    """A field of the run is not what the frozen plan says."""
+
+    message = "{field} is {given}, and the plan of {round_id} froze {planned}. Leave the field out to take the plan's."
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+
+    round_id: str
+    field: str
+    given: str
+    planned: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnknownCases(AtkError):
+    """The run names Cases that are not there, or none."""
+
+    message = "case_ids names {given}, and the dataset or plan has no such Cases. Leave it out to run all that count."
+    next_calls = (NextCall("run_evaluation", supply={"case_ids": "Cases of the dataset"}),)
+
+    given: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class FinalSideStands(AtkError):
+    """A side of the final validation was run already and sealed; a second try would let one choose."""
+
+    message = "{batch_id} is the final side of {revision_id} already. Assess it; a final side is run once."
+    next_calls = (
+        NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"rows": "verdicts, or a judger that ATK runs"}),
+    )
+
+    batch_id: str
+    revision_id: str
+
+
+def require_protected(project: Project) -> None:
+    """Refuses to run an agent whose effects nothing holds back."""
+    names = [e.name for e in project.external_effects if e.protection is None]
+    if names:
+        raise UnprotectedEffects(project_id=project.id, names=names)
+
+
+def incremental_cases(
+    plan: Plan, value: Round, candidates: Collection[Candidate], validations: Sequence[Validation], issue_id: str | None
+) -> tuple[str, ...]:
+    """Returns the Cases of an incremental comparison, in the plan's order.
+
+    Protection, the Issue's targets (every Issue's while none is chosen), and whatever earlier accepted candidates fixed.
+    """
+    wanted = {*plan.protection_case_ids, *fixed_by_accepted(value, candidates, validations)}
+    for known, targets in plan.target_case_ids_by_issue.items():
+        if issue_id in (None, known):
+            wanted |= set(targets)
+    return tuple(c for c in plan.case_ids if c in wanted)
+
+
+def fixed_by_accepted(
+    value: Round, candidates: Collection[Candidate], validations: Sequence[Validation]
+) -> tuple[str, ...]:
+    """Returns the Cases that accepted candidates fixed: they are protected from then on."""
+    accepted = [c for c in candidates if c.id in value.accepted_candidate_ids]
+    newest = {v.candidate_id: v for v in validations if v.mode == "incremental"}
+    found: dict[str, None] = {}
+    for candidate in accepted:
+        validation = newest.get(candidate.id)
+        for lists in validation.statistics.cases if validation else ():
+            if validation and lists.dimension == validation.statistics.primary_dimension:
+                found |= dict.fromkeys(lists.fixed)
+    return tuple(found)
+
+
+def require_final_open(value: Round, revision: Revision, batches: Sequence[Batch]) -> None:
+    """Refuses a second run of a final side that stands.
+
+    Raises:
+        RevisionMismatch: The Revision is not a side of the final validation.
+        FinalSideStands: It was run and sealed.
+    """
+    sides = [value.baseline_revision_id, value.current_revision_id]
+    if revision.id not in sides:
+        problem = "a final side is the baseline or the current revision"
+        raise RevisionMismatch(given=revision.id, problem=problem, possible=sides)
+    for batch in batches:
+        same = (batch.round_id, batch.revision_id, batch.phase) == (value.id, revision.id, "final")
+        if same and batch.status in ("running", "sealed"):
+            raise FinalSideStands(batch_id=batch.id, revision_id=revision.id)
