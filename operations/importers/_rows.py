@@ -11,6 +11,7 @@ import re
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar
 
@@ -133,6 +134,17 @@ class Row:
     values: dict[str, Any]
 
 
+@contextmanager
+def long_cells() -> Iterator[None]:
+    """Lets `csv` read cells as long as a line may be, and puts its limit back."""
+    with _FIELD_LIMIT:
+        before = csv.field_size_limit(MAX_LINE)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
 def open_regular(path: str) -> BinaryIO:
     """Opens a regular file for reading; a link is followed once, and nothing that could block is opened.
 
@@ -231,15 +243,12 @@ class RowReader:
             yield Row(number, {name: cell for name, cell in zip(header, cells, strict=True) if name})
 
     def _csv_row(self, reader: Any) -> list[str] | None:  # noqa: ANN401 - csv's reader has no public type
-        with _FIELD_LIMIT:
-            before = csv.field_size_limit(MAX_LINE)
-            try:
+        try:
+            with long_cells():
                 row: list[str] | None = next(reader, None)
-            except csv.Error as error:
-                kind = LastRowTorn if "unexpected end of data" in str(error) else RowMalformed
-                raise kind(path=self.path, row=self._row, reason=str(error)) from None
-            finally:
-                csv.field_size_limit(before)
+        except csv.Error as error:
+            kind = LastRowTorn if "unexpected end of data" in str(error) else RowMalformed
+            raise kind(path=self.path, row=self._row, reason=str(error)) from None
         return row
 
     # -- JSONL ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""Short rows become whole ones, or are refused with row and field."""
+
+import json
+
+import pytest
+
+from operations.importers import _rows, _verdicts, expand_rows, read_rows_file, write_assessment_csv
+
+BATCH = "batch-1-abcd"
+RECORDS = [f"{BATCH}.0", f"{BATCH}.1"]
+
+
+def expand(rows, dimensions=("correctness",)):
+    return expand_rows(rows, RECORDS, dimensions, BATCH, "client")
+
+
+def test_short_rows_get_their_defaults_and_the_batch_s_order():
+    first, second = expand(
+        [
+            {"record_id": RECORDS[1], "verdict": "fail", "reason": "wrong sum", "score": "0.25"},
+            {"record_id": RECORDS[0], "verdict": "pass", "score": 1},
+        ]
+    )
+    assert first.model_dump() == {
+        "record_id": RECORDS[0],
+        "dimension": "correctness",
+        "validity": "valid",
+        "validity_reason": "",
+        "verdict": "pass",
+        "score": 1.0,
+        "reason": "",
+        "evidence_refs": ({"batch_id": BATCH, "evidence_id": RECORDS[0]},),
+        "judger_kind": "client",
+    }
+    assert (second.record_id, second.reason, second.score) == (RECORDS[1], "wrong sum", 0.25)
+
+
+def test_record_that_is_not_valid_is_unknown_without_saying_so():
+    rows = [{"record_id": RECORDS[0], "validity": "invalid", "validity_reason": "no network"}]
+    found = expand([*rows, {"record_id": RECORDS[1], "verdict": "pass"}])
+    assert (found[0].verdict, found[0].validity_reason) == ("unknown", "no network")
+
+
+def test_evidence_may_name_other_records_beside_its_own():
+    refs = [{"batch_id": BATCH, "evidence_id": record} for record in RECORDS]
+    rows = [{"record_id": record, "verdict": "pass", "evidence_refs": json.dumps(refs)} for record in RECORDS]
+    assert len(expand(rows)[0].evidence_refs) == 2
+
+
+GOOD = {"record_id": RECORDS[0], "verdict": "pass"}
+FOREIGN = [{"batch_id": "other", "evidence_id": RECORDS[0]}]
+NEIGHBOUR = [{"batch_id": BATCH, "evidence_id": RECORDS[1]}]
+REFUSED = {
+    "unknown_field": (GOOD | {"verdct": "x"}, _verdicts.VerdictFieldUnknown, "verdct"),
+    "no_record": ({"verdict": "pass"}, _verdicts.VerdictFieldMissing, "record_id"),
+    "no_verdict": ({"record_id": RECORDS[0]}, _verdicts.VerdictFieldMissing, "verdict"),
+    "unknown_record": (GOOD | {"record_id": f"{BATCH}.7"}, _verdicts.RecordNotInBatch, "record_id"),
+    "record_of_a_kind": (GOOD | {"record_id": 0}, _verdicts.RecordNotInBatch, "record_id"),
+    "dimension": (GOOD | {"dimension": "tone"}, _verdicts.VerdictFieldInvalid, "dimension"),
+    "verdict": (GOOD | {"verdict": "PASS"}, _verdicts.VerdictFieldInvalid, "verdict"),
+    "verdict_of_a_kind": (GOOD | {"verdict": ["pass"]}, _verdicts.VerdictFieldInvalid, "verdict"),
+    "validity": (GOOD | {"validity": "maybe"}, _verdicts.VerdictFieldInvalid, "validity"),
+    "pass_of_invalid": (GOOD | {"validity": "invalid"}, _verdicts.VerdictWithoutValidity, "verdict"),
+    "score": (GOOD | {"score": "high"}, _verdicts.VerdictFieldInvalid, "score"),
+    "score_nan": (GOOD | {"score": float("nan")}, _verdicts.VerdictFieldInvalid, "score"),
+    "score_true": (GOOD | {"score": True}, _verdicts.VerdictFieldInvalid, "score"),
+    "score_huge": (GOOD | {"score": 10**400}, _verdicts.VerdictFieldInvalid, "score"),
+    "reason": (GOOD | {"reason": 7}, _verdicts.VerdictFieldInvalid, "reason"),
+    "reason_half_a_pair": (GOOD | {"reason": "\ud800"}, _verdicts.VerdictFieldInvalid, "reason"),
+    "evidence_of_another_batch": (GOOD | {"evidence_refs": FOREIGN}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_not_its_own": (GOOD | {"evidence_refs": NEIGHBOUR}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "no_evidence": (GOOD | {"evidence_refs": []}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_of_a_kind": (GOOD | {"evidence_refs": 7}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_as_bad_text": (GOOD | {"evidence_refs": "[{"}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "twice": ({"record_id": RECORDS[1], "verdict": "fail"}, _verdicts.VerdictTwice, "record_id"),
+}
+
+
+@pytest.mark.parametrize(("row", "error", "field"), REFUSED.values(), ids=REFUSED)
+def test_row_is_refused_with_its_number_and_field(row, error, field):
+    with pytest.raises(error) as refused:
+        expand([{"record_id": RECORDS[1], "verdict": "pass"}, row])
+    assert (refused.value.row, refused.value.field) == (2, field)
+    assert str(refused.value)
+    assert refused.value.next[0].tool == "store_assessment"
+
+
+def test_dimension_is_required_where_there_are_several():
+    with pytest.raises(_verdicts.VerdictFieldMissing) as refused:
+        expand([GOOD], ("correctness", "tone"))
+    assert refused.value.field == "dimension"
+
+
+def test_missing_verdicts_are_listed():
+    with pytest.raises(_verdicts.AssessmentIncomplete) as refused:
+        expand([GOOD | {"dimension": "tone"}], ("correctness", "tone"))
+    assert refused.value.count == 3
+    assert refused.value.missing == (
+        f"{RECORDS[0]} in correctness",
+        f"{RECORDS[1]} in correctness",
+        f"{RECORDS[1]} in tone",
+    )
+
+
+def test_the_written_csv_can_be_given_back(tmp_path):
+    whole = expand([GOOD | {"reason": "=1+1"}, {"record_id": RECORDS[1], "verdict": "unknown", "reason": "'tis"}])
+    path = tmp_path / "rows.csv"
+    path.write_bytes(write_assessment_csv(whole))
+    assert expand(read_rows_file(str(path))) == whole
+
+
+def test_rows_are_read_from_jsonl(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(json.dumps({"record_id": record, "verdict": "pass"}) for record in RECORDS))
+    assert [row.verdict for row in expand(read_rows_file(str(path)))] == ["pass", "pass"]
+    path.write_text("")
+    with pytest.raises(_rows.SourceHasNoRows):
+        read_rows_file(str(path))
