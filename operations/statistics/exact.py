@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from operations.statistics.distributions import binomial_tail, normal_tail
 
-EXACT_STEPS = 200_000
+EXACT_STEPS = 100_000
 """Elementary steps that one exact test may take before the normal approximation stands in."""
 
 REFINED_STEPS = 30_000
@@ -152,8 +152,8 @@ def sign_flip(differences: Sequence[Fraction]) -> ExactTest:
     if not moved:
         return ExactTest(1.0, "exact", 0)
     unit = math.lcm(*(d.denominator for d in moved))
-    steps = [abs(int(d * unit)) for d in moved]
-    observed = sum(int(d * unit) for d in moved)
+    moves = [d.numerator * (unit // d.denominator) for d in moved]
+    steps, observed = [abs(m) for m in moves], sum(moves)
     ways: dict[int, int] = {0: 1}
     budget = EXACT_STEPS
     for step in steps:

@@ -75,15 +75,18 @@ def paired_mean(differences: Sequence[Fraction | float], groups: Sequence[Hashab
     n = len(values)
     if n == 0:
         return PairedEstimate(0, 0, 0.0, None)
-    mean = sum(values, Fraction()) / n
-    residuals: dict[Hashable, Fraction] = {}
-    for unit, value in zip(range(n) if groups is None else groups, values, strict=True):
-        residuals[unit] = residuals.get(unit, Fraction()) + value - mean
+    scale = math.lcm(*{v.denominator for v in values})
+    whole = [v.numerator * (scale // v.denominator) for v in values]
+    total = sum(whole)
+    mean = float(Fraction(total, n * scale))
+    residuals: dict[Hashable, int] = {}
+    for unit, value in zip(range(n) if groups is None else groups, whole, strict=True):
+        residuals[unit] = residuals.get(unit, 0) + n * value - total
     units = len(residuals)
     if units < 2:  # noqa: PLR2004 - one unit has no spread
-        return PairedEstimate(n, units, float(mean), None)
-    variance = sum((r * r for r in residuals.values()), Fraction()) / (n * n) * Fraction(units, units - 1)
-    return PairedEstimate(n, units, float(mean), math.sqrt(variance))
+        return PairedEstimate(n, units, mean, None)
+    squares = sum(r * r for r in residuals.values())
+    return PairedEstimate(n, units, mean, math.sqrt(Fraction(squares * units, (n * n * scale) ** 2 * (units - 1))))
 
 
 @dataclass(frozen=True)

@@ -350,5 +350,5 @@ def test_work_grows_linearly_with_cases():
             sys.setprofile(None)
         return count
 
-    small, large = calls(200), calls(2000)
+    small, large = calls(100), calls(1000)
     assert large < 13 * small
