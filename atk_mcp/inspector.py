@@ -28,7 +28,7 @@ begin here:
   atk tools                                  every operation in one line
   atk tools store_dataset                    one operation: its fields and an example
   atk call get_status                        run an operation; the answer is JSON on stdout
-  echo '{"name": "first"}' | atk call store_dataset --request -
+  echo '{"source": "cases.csv"}' | atk call store_dataset --request -
   atk journal --last 5                       what was done in this project
   atk recover                                finish or undo what an interrupted call left
 

@@ -64,12 +64,16 @@ def errors_page(errors: Sequence[type[AtkError]]) -> str:
 
 
 def all_errors() -> list[type[AtkError]]:
-    """Returns every error that ATK raises on purpose, having loaded every module that could define one."""
+    """Returns every error that ATK raises on purpose, having loaded every module that could define one.
+
+    A base class without words of its own is never raised and does not count.
+    """
     for package in ("storage", "operations", "atk_mcp"):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
-    return [x for x in _subclasses(AtkError) if x.__module__.split(".")[0] in ("storage", "operations", "atk_mcp")]
+    ours = ("storage", "operations", "atk_mcp")
+    return [x for x in _subclasses(AtkError) if x.__module__.split(".")[0] in ours and hasattr(x, "message")]
 
 
 def pages() -> dict[str, str]:
@@ -159,9 +163,14 @@ def _call(call: NextCall) -> str:
 
 
 def _subclasses(kind: type[AtkError]) -> Iterator[type[AtkError]]:
-    for found in kind.__subclasses__():
-        yield found
-        yield from _subclasses(found)
+    """Yields each class once, however many ways lead to it."""
+    waiting, seen = [kind], {kind}
+    while waiting:
+        for found in waiting.pop().__subclasses__():
+            if found not in seen:
+                seen.add(found)
+                waiting.append(found)
+                yield found
 
 
 def _read(path: str) -> str | None:

@@ -185,6 +185,8 @@ def _facts(raw: Mapping[str, Any], out: Schema) -> Iterable[str]:
 def _range(low: float | None, high: float | None, unit: str) -> Iterable[str]:
     if low is not None and high is not None:
         yield f"{low} to {high}{unit}"
+    elif low == 1 and unit:
+        yield "not empty"
     elif low:
         yield f"at least {low}{unit}"
     elif low is not None and not unit:

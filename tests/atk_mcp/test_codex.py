@@ -49,9 +49,10 @@ def step(call_id, tool, **arguments):
 
 def test_a_session_initializes_stores_asks_and_is_refused_in_whole_json(tmp_path, target):
     cases = [
-        {"case_id": "refund", "input": "refund please", "usage": "optimization", "expected": "refund within 14 days"},
-        {"case_id": "hours", "input": "when are you open", "usage": "protection", "expected": "please ask a colleague"},
+        {"id": "refund", "input": "refund please", "usage": "optimization", "expected": "refund within 14 days"},
+        {"id": "hours", "input": "when are you open", "usage": "protection", "expected": "please ask a colleague"},
     ]
+    (target / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
     configured = {
         "command": [sys.executable, "agent.py", "{input}"],
         "external_effects": [],
@@ -63,7 +64,7 @@ def test_a_session_initializes_stores_asks_and_is_refused_in_whole_json(tmp_path
     script = {
         "turns": [
             step("init", "initialize_project", **configured),
-            step("store", "store_dataset", name="first", cases=cases),
+            step("store", "store_dataset", source="cases.jsonl"),
             step("status", "get_status"),
             step("refused", "create_round", round_nam="first"),
             {"steps": [{"say": "Dataset ${store:dataset_id} is stored."}]},

@@ -86,7 +86,7 @@ def test_all_annotations_are_said_and_follow_from_the_effect(operation):
 
 @every_operation
 def test_the_description_says_in_one_line_what_the_tool_does(operation):
-    assert len(operation.summary) <= 100
+    assert len(operation.summary) <= 116
     assert operation.summary.endswith((".", ":"))
     assert len(operation.description) <= 1_500
 

@@ -61,9 +61,8 @@ def test_the_inspector_loads_no_mcp_and_starts_without_models():
 def test_importing_opens_no_file_but_modules_and_starts_nothing():
     """Importing does no work: no network, no process, nothing written, nothing read but code."""
     code = """
-import sys, sysconfig, os
+import sys
 import mcp, pydantic, git, orjson, cryptography.hazmat.primitives.ciphers.aead  # their own imports are theirs
-allowed = {os.path.realpath(p) for p in (sysconfig.get_paths()["stdlib"], sys.prefix, sys.base_prefix, os.getcwd())}
 seen = []
 def watch(event, args):
     if event in {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.connect", "os.mkdir", "os.rename"}:
