@@ -83,30 +83,29 @@ def scan(data: bytes, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame 
 
 
 def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
-    """Reads one frame at `at`: cut short or zero-filled it is torn, whole and wrong it is damaged."""
+    """Reads one frame at `at`.
+
+    A body is ASCII without line breaks, so a line break anywhere in what is left proves that a whole frame was
+    written there: then what cannot be read is damage. Only a last piece without one can be an interrupted append.
+    """
     here = offset + at
-    rest = data[at:]
-    if not rest.strip(b"\0"):
-        return Tail("torn", here, "the last bytes are zero-filled")
-    header = rest[:HEADER]
-    length = _length(header)
+    end_of_line = data.find(b"\n", at)
+    whole = end_of_line >= 0
+    length = _length(data[at : at + HEADER])
+    if not whole:
+        return Tail("torn", here, "the last frame is cut short")
     if length is None:
-        whole = len(rest) >= HEADER and b"\0" not in rest
-        torn = not whole and (len(rest) < HEADER or not rest[rest.find(b"\0") :].strip(b"\0"))
-        return Tail("torn" if torn else "damaged", here, "the frame's header is not readable")
-    end = HEADER + length
-    if len(rest) < end + 1:
-        return Tail("torn", here, "the last frame is shorter than its length")
-    body, terminator = rest[HEADER:end], rest[end : end + 1]
-    if zlib.crc32(body) != int(header[9:17], 16) or terminator != b"\n":
-        # A write that reached the disk only in part ends in zeros, or lacks its last byte; anything else is rot.
-        last = len(rest) == end + 1
-        zeros = last and (not rest[-1:].strip(b"\0"))
-        return Tail("torn" if zeros else "damaged", here, "the frame's checksum is wrong")
+        return Tail("damaged", here, "the frame's header is not readable")
+    end = at + HEADER + length
+    if end_of_line != end:
+        return Tail("damaged", here, "the frame's length is wrong")
+    body = data[at + HEADER : end]
+    if zlib.crc32(body) != int(data[at + 9 : at + 17], 16):
+        return Tail("damaged", here, "the frame's checksum is wrong")
     value = json.loads(body)
     if value.get("prev") != prev:
         return Tail("damaged", here, "the frame does not follow the one before it")
-    return Frame(value, digest(body), here, here + end + 1)
+    return Frame(value, digest(body), here, offset + end + 1)
 
 
 def _length(header: bytes) -> int | None:
