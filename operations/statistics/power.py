@@ -91,3 +91,8 @@ def error_of_rates(left: Sequence[tuple[int, int]], right: Sequence[tuple[int, i
         rate = (left_passes + right_passes + 0.5) / (left_runs + right_runs + 1)
         total += rate * (1 - rate) * (1 / left_runs + 1 / right_runs)
     return math.sqrt(total) / len(left)
+
+
+def paired_deviation(left: float, right: float, correlation: float) -> float:
+    """Returns the standard deviation of a paired difference of two values with these deviations."""
+    return math.sqrt(left * left + right * right - 2 * correlation * left * right)

@@ -143,6 +143,11 @@ class Validation(Record):
     created_at: str
 
     @property
+    def fixed_case_ids(self) -> tuple[str, ...]:
+        """The Cases that pass more often on the right in the primary dimension."""
+        return next((c.fixed for c in self.statistics.cases if c.dimension == self.statistics.primary_dimension), ())
+
+    @property
     def summary(self) -> dict[str, Any]:
         """As `GateResult.summary`."""
         return summarise(self.result, self.reasons, self.limitations, self.statistics)
@@ -176,7 +181,7 @@ def summarise(
                 "left": _short(statistics.alpha_left),
             },
             "questions": _cut([_plain(q, small=most < 6) for q in statistics.questions], most),  # noqa: PLR2004 - a step above
-            "outcome_counts": _cut([_plain(c) for c in statistics.outcome_counts], most),
+            "outcome_counts": _cut([_counts(c) for c in statistics.outcome_counts], most),
             "cases": _cut([_lists(c, min(most, 4)) for c in statistics.cases], most),
         }
         if len(json.dumps(shown, separators=(",", ":")).encode()) < SUMMARY_BYTES:
@@ -188,8 +193,14 @@ _SMALL = frozenset({"question", "dimension", "answer", "n", "difference", "lower
 
 
 def _plain(value: Value, *, small: bool = False) -> dict[str, Any]:
-    """Returns the fields that say something, numbers to six digits, names cut."""
-    return {k: _short(v) for k, v in value.model_dump().items() if v not in (None, 0) and (not small or k in _SMALL)}
+    """Returns the fields that are known, numbers to six digits, names cut."""
+    known = {k: v for k, v in value.model_dump().items() if v is not None}
+    return {k: _short(v) for k, v in known.items() if not small or k in _SMALL}
+
+
+def _counts(counts: OutcomeCounts) -> dict[str, Any]:
+    """Returns the counts that are not zero."""
+    return {k: v for k, v in _plain(counts).items() if v}
 
 
 def _lists(cases: CaseLists, most: int) -> dict[str, Any]:

@@ -5,7 +5,17 @@ from fractions import Fraction
 
 import pytest
 
-from operations.statistics import bounds, distributions, exact, paired, power
+from operations.statistics import (
+    agreement,
+    bounds,
+    distributions,
+    exact,
+    holdout,
+    intervals,
+    multiplicity,
+    paired,
+    power,
+)
 from operations.statistics.exact import Stratum
 
 PARENT = [[1, 1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0]]
@@ -156,3 +166,66 @@ def test_paired_log_ratio_of_cost():
 def test_bounds_under_missing_outcomes():
     b = bounds.manski_bounds(20, left_passes=12, left_missing=1, right_passes=14, right_missing=3)
     assert (b.seen, b.worst, b.best) == (six(0.191950), six(0.05), six(0.25))
+
+
+def test_score_interval_of_paired_proportions():
+    assert intervals.tango(2, 9, 40) == (six(0.014426), six(0.339023))
+    assert intervals.tango(2, 9, 40, 0.90) == (six(0.043239), six(0.311389))
+    lower, upper = intervals.tango(0, 0, 10)
+    assert -0.5 < lower < 0 < upper < 0.5
+
+
+def test_exact_case_bootstrap():
+    assert intervals.case_bootstrap(DIFFERENCES) == (six(0.1), six(0.366667))
+    assert intervals.case_bootstrap(DIFFERENCES, 0.90) == (six(0.133333), six(0.333333))
+
+
+def test_corrections_over_dimensions():
+    p = (0.003, 0.020, 0.041, 0.300)
+    assert multiplicity.holm(p) == (six(0.012), six(0.060), six(0.082), six(0.300))
+    assert multiplicity.benjamini_hochberg(p) == (six(0.012), six(0.040), six(0.054667), six(0.300))
+    assert multiplicity.holm(p[::-1]) == multiplicity.holm(p)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("fixes", "regressions", "e"),
+    [(5, 0, 10.5), (6, 0, 18.142857), (7, 0, 31.875), (9, 2, 6.086364), (12, 2, 23.917216), (8, 8, 0.299538)],
+)
+def test_e_values_of_discordant_pairs(fixes, regressions, e):
+    assert multiplicity.discordant_e_value(fixes, regressions) == six(e)
+
+
+def test_e_value_of_means_and_naive_looks():
+    assert multiplicity.betting_e_value([float(d) for d in DIFFERENCES], 0.25) == six(1.740834)
+    assert multiplicity.any_false_rejection(0.05, 8) == six(0.336580)
+    assert multiplicity.any_false_rejection(0.05, 20) == six(0.641514)
+
+
+@pytest.mark.parametrize(("m", "optimism"), [(1, 0), (2, 0.564190), (4, 1.029375), (8, 1.423600), (16, 1.765991)])
+def test_winners_curse(m, optimism):
+    assert multiplicity.best_of_optimism(m) == six(optimism)
+
+
+def test_repeats_and_judges():
+    assert [agreement.pass_at(k, passes=3, runs=5) for k in (1, 2)] == [six(0.6), six(0.9)]
+    assert [agreement.pass_all(k, passes=3, runs=5) for k in (2, 3)] == [six(0.3), six(0.1)]
+    assert multiplicity.any_false_rejection(0.6, 3) == six(0.936)
+    assert agreement.kappa(((22, 3), (5, 20))) == six(0.68)
+    assert agreement.corrected_rate(0.70, sensitivity=0.88, specificity=0.80) == six(0.735294)
+    found = agreement.prediction_powered(agreement.Verdicts(0.70, 400, 0.21), agreement.Verdicts(-0.06, 50, 0.12))
+    assert (found.rate, found.standard_error) == (six(0.64), six(0.054083))
+    assert found.interval() == (six(0.533999), six(0.746001))
+
+
+def test_holdout_reuse():
+    assert holdout.ladder([0.40, 0.395, 0.391, 0.384, 0.39, 0.30], 0.01) == pytest.approx(
+        [0.40, 0.40, 0.40, 0.38, 0.38, 0.30]
+    )
+    noise = holdout.Noise(0.005, 0.01, 0.003)
+    assert holdout.thresholdout(0.70, 0.68, 0.04, noise) == (0.70, False)
+    assert holdout.thresholdout(0.82, 0.70, 0.04, noise) == (six(0.703), True)
+
+
+@pytest.mark.parametrize(("correlation", "deviation"), [(0, 0.707107), (0.5, 0.5), (0.9, 0.223607)])
+def test_pairing_gains_by_correlation(correlation, deviation):
+    assert power.paired_deviation(0.5, 0.5, correlation) == six(deviation)
