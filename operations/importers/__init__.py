@@ -3,7 +3,7 @@
 from operations.importers._assessment_csv import AssessmentCsvMalformed, read_assessment_csv, write_assessment_csv
 from operations.importers._cases import CaseReader, fingerprint, read_cases
 from operations.importers._rows import SourceRefused
-from operations.importers._verdicts import VerdictsRefused, expand_rows, read_rows_file
+from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
 
 __all__ = [
     "AssessmentCsvMalformed",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from operations.importers import _rows, _verdicts, expand_rows, read_rows_file, write_assessment_csv
+from operations.importers import _rows, expand_rows, read_rows_file, verdicts, write_assessment_csv
 
 BATCH = "batch-1-abcd"
 RECORDS = [f"{BATCH}.0", f"{BATCH}.1"]
@@ -51,28 +51,28 @@ GOOD = {"record_id": RECORDS[0], "verdict": "pass"}
 FOREIGN = [{"batch_id": "other", "evidence_id": RECORDS[0]}]
 NEIGHBOUR = [{"batch_id": BATCH, "evidence_id": RECORDS[1]}]
 REFUSED = {
-    "unknown_field": (GOOD | {"verdct": "x"}, _verdicts.VerdictFieldUnknown, "verdct"),
-    "no_record": ({"verdict": "pass"}, _verdicts.VerdictFieldMissing, "record_id"),
-    "no_verdict": ({"record_id": RECORDS[0]}, _verdicts.VerdictFieldMissing, "verdict"),
-    "unknown_record": (GOOD | {"record_id": f"{BATCH}.7"}, _verdicts.RecordNotInBatch, "record_id"),
-    "record_of_a_kind": (GOOD | {"record_id": 0}, _verdicts.RecordNotInBatch, "record_id"),
-    "dimension": (GOOD | {"dimension": "tone"}, _verdicts.VerdictFieldInvalid, "dimension"),
-    "verdict": (GOOD | {"verdict": "PASS"}, _verdicts.VerdictFieldInvalid, "verdict"),
-    "verdict_of_a_kind": (GOOD | {"verdict": ["pass"]}, _verdicts.VerdictFieldInvalid, "verdict"),
-    "validity": (GOOD | {"validity": "maybe"}, _verdicts.VerdictFieldInvalid, "validity"),
-    "pass_of_invalid": (GOOD | {"validity": "invalid"}, _verdicts.VerdictWithoutValidity, "verdict"),
-    "score": (GOOD | {"score": "high"}, _verdicts.VerdictFieldInvalid, "score"),
-    "score_nan": (GOOD | {"score": float("nan")}, _verdicts.VerdictFieldInvalid, "score"),
-    "score_true": (GOOD | {"score": True}, _verdicts.VerdictFieldInvalid, "score"),
-    "score_huge": (GOOD | {"score": 10**400}, _verdicts.VerdictFieldInvalid, "score"),
-    "reason": (GOOD | {"reason": 7}, _verdicts.VerdictFieldInvalid, "reason"),
-    "reason_half_a_pair": (GOOD | {"reason": "\ud800"}, _verdicts.VerdictFieldInvalid, "reason"),
-    "evidence_of_another_batch": (GOOD | {"evidence_refs": FOREIGN}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
-    "evidence_not_its_own": (GOOD | {"evidence_refs": NEIGHBOUR}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
-    "no_evidence": (GOOD | {"evidence_refs": []}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
-    "evidence_of_a_kind": (GOOD | {"evidence_refs": 7}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
-    "evidence_as_bad_text": (GOOD | {"evidence_refs": "[{"}, _verdicts.EvidenceNotOfRecord, "evidence_refs"),
-    "twice": ({"record_id": RECORDS[1], "verdict": "fail"}, _verdicts.VerdictTwice, "record_id"),
+    "unknown_field": (GOOD | {"verdct": "x"}, verdicts.VerdictFieldUnknown, "verdct"),
+    "no_record": ({"verdict": "pass"}, verdicts.VerdictFieldMissing, "record_id"),
+    "no_verdict": ({"record_id": RECORDS[0]}, verdicts.VerdictFieldMissing, "verdict"),
+    "unknown_record": (GOOD | {"record_id": f"{BATCH}.7"}, verdicts.RecordNotInBatch, "record_id"),
+    "record_of_a_kind": (GOOD | {"record_id": 0}, verdicts.RecordNotInBatch, "record_id"),
+    "dimension": (GOOD | {"dimension": "tone"}, verdicts.VerdictFieldInvalid, "dimension"),
+    "verdict": (GOOD | {"verdict": "PASS"}, verdicts.VerdictFieldInvalid, "verdict"),
+    "verdict_of_a_kind": (GOOD | {"verdict": ["pass"]}, verdicts.VerdictFieldInvalid, "verdict"),
+    "validity": (GOOD | {"validity": "maybe"}, verdicts.VerdictFieldInvalid, "validity"),
+    "pass_of_invalid": (GOOD | {"validity": "invalid"}, verdicts.VerdictWithoutValidity, "verdict"),
+    "score": (GOOD | {"score": "high"}, verdicts.VerdictFieldInvalid, "score"),
+    "score_nan": (GOOD | {"score": float("nan")}, verdicts.VerdictFieldInvalid, "score"),
+    "score_true": (GOOD | {"score": True}, verdicts.VerdictFieldInvalid, "score"),
+    "score_huge": (GOOD | {"score": 10**400}, verdicts.VerdictFieldInvalid, "score"),
+    "reason": (GOOD | {"reason": 7}, verdicts.VerdictFieldInvalid, "reason"),
+    "reason_half_a_pair": (GOOD | {"reason": "\ud800"}, verdicts.VerdictFieldInvalid, "reason"),
+    "evidence_of_another_batch": (GOOD | {"evidence_refs": FOREIGN}, verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_not_its_own": (GOOD | {"evidence_refs": NEIGHBOUR}, verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "no_evidence": (GOOD | {"evidence_refs": []}, verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_of_a_kind": (GOOD | {"evidence_refs": 7}, verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "evidence_as_bad_text": (GOOD | {"evidence_refs": "[{"}, verdicts.EvidenceNotOfRecord, "evidence_refs"),
+    "twice": ({"record_id": RECORDS[1], "verdict": "fail"}, verdicts.VerdictTwice, "record_id"),
 }
 
 
@@ -86,13 +86,13 @@ def test_row_is_refused_with_its_number_and_field(row, error, field):
 
 
 def test_dimension_is_required_where_there_are_several():
-    with pytest.raises(_verdicts.VerdictFieldMissing) as refused:
+    with pytest.raises(verdicts.VerdictFieldMissing) as refused:
         expand([GOOD], ("correctness", "tone"))
     assert refused.value.field == "dimension"
 
 
 def test_missing_verdicts_are_listed():
-    with pytest.raises(_verdicts.AssessmentIncomplete) as refused:
+    with pytest.raises(verdicts.AssessmentIncomplete) as refused:
         expand([GOOD | {"dimension": "tone"}], ("correctness", "tone"))
     assert refused.value.count == 3
     assert refused.value.missing == (

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast, get_args
 
-from operations.importers._assessment_csv import COLUMNS, unguard
+from operations.importers._assessment_csv import COLUMNS, read_assessment_csv, unguard, write_assessment_csv
 from operations.importers._rows import RowReader, shown, strict_json
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import EvidenceRef, Validity, Verdict, VerdictRow
+
+__all__ = ["VerdictsRefused", "expand_rows", "read_assessment_csv", "read_rows_file", "write_assessment_csv"]
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 VALIDITIES: tuple[Validity, ...] = get_args(Validity)
