@@ -264,7 +264,7 @@ def _by_statistics(question: GateQuestion, evidence: _Evidence) -> _Finding:
     )
     if gaps:
         return "insufficient", gaps
-    return "pass", _pass_reasons(question, evidence)
+    return "pass", _pass_reasons(evidence)
 
 
 def _no_improvement(question: GateQuestion, evidence: _Evidence) -> str | None:
@@ -343,16 +343,15 @@ def _named(ids: Sequence[str]) -> str:
     return shown + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")  # noqa: PLR2004 - three name the matter
 
 
-def _pass_reasons(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]:
+def _pass_reasons(evidence: _Evidence) -> tuple[str, ...]:
     found = evidence.improvement
-    improved = f"The {_what(found)} improved by {abs(found.difference or 0.0):.4g} on average, at {found.alpha:.4g}."
-    if found.p is not None:
-        improved = f"{improved[:-1]} with p {found.p:.4g}."
+    shown = "" if found.p is None else f", {_probability(found)} of at most {found.alpha:.4g}"
+    improved = f"The {_what(found)} improved by {abs(found.difference or 0.0):.4g} on average{shown}."
     kept = (
         f"A loss of {q.margin:g} in {q.dimension} is excluded: lower bound {q.lower or 0.0:.4g} over {q.groups} units."
         for q in evidence.non_inferiority
     )
-    return improved, *kept, *(() if question.rule == "counts" else ("No harm was shown in any required dimension.",))
+    return improved, *kept, "No harm was shown in any required dimension."
 
 
 def _limitations(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]:

@@ -333,6 +333,14 @@ def test_a_summary_of_a_thousand_cases_is_small_and_says_what_it_left_out():
     assert json.loads(result.model_dump_json()) == json.loads(json.dumps(result.model_dump(mode="json")))
 
 
+def test_a_summary_stays_small_for_the_longest_names():
+    cases = {f"{i}{chr(0x6848) * 500}": runs(0) for i in range(40)}
+    more = {f"{i}{chr(0x7EF4) * 200}": (cases, cases) for i in range(12)}
+    right = dict.fromkeys(cases, (U,) * 5)
+    result = decide(asked(cases, right, targets=tuple(cases)[:3], more=more, invalid=("x" * 5000,) * 20))
+    assert len(json.dumps(result.summary).encode()) < 3000
+
+
 def test_work_grows_linearly_with_cases():
     """Counts the Python calls, which no machine's speed changes."""
 
