@@ -21,6 +21,7 @@ for Codex, in ~/.codex/config.toml:
   required = true
   startup_timeout_sec = 60
   tool_timeout_sec = 600
+  default_tools_approval_mode = "approve"   # `codex exec` asks nobody and refuses what runs or moves files
 
 to look into a project from a terminal, use `atk --help`.
 """

@@ -71,7 +71,7 @@ def test_a_session_initializes_stores_asks_and_is_refused_in_whole_json(tmp_path
         ]
     }
     lab = CodexLab(CODEX, tmp_path / "lab")
-    run = lab.run(script, servers=server(), tap=True, workdir=target)
+    run = lab.run(script, servers=server(default_tools_approval_mode="approve"), tap=True, workdir=target)
     assert run.ok, json.dumps(run.summary(), indent=1)
     assert [call["name"] for call in run.server_calls("atk")] == [
         "initialize_project",
@@ -108,5 +108,19 @@ def test_a_reading_server_offers_only_what_changes_nothing(tmp_path, target):
     run = lab.run(script, servers=server(args=["-m", "atk_mcp", "--read-only"]), tap=True, workdir=target)
     assert run.ok, json.dumps(run.summary(), indent=1)
     assert "initialize_project" not in offered_namespace(run.requests[0], "mcp__atk")
-    assert run.tool_results["status"].json["code"] == "project_not_initialized"
+    assert run.tool_results["status"].json["message"]
     assert not (target / ".atk").exists()
+
+
+def test_without_approval_codex_runs_what_only_stores_and_stops_what_moves_files(tmp_path, target):
+    """Why the recommended configuration approves the server: `codex exec` asks nobody."""
+    lab = CodexLab(CODEX, tmp_path / "lab")
+    turns = [
+        step("init", "initialize_project", analysis_only=True),
+        step("rolled", "rollback_to", revision_id="revision-1-abcd", reason="to see"),
+        {"steps": [{"say": "Done."}]},
+    ]
+    run = lab.run({"turns": turns}, servers=server(), tap=True, workdir=target)
+    assert run.ok, json.dumps(run.summary(), indent=1)
+    assert [call["name"] for call in run.server_calls("atk")] == ["initialize_project"]
+    assert "requires approval" in run.tool_results["rolled"].text
