@@ -11,7 +11,7 @@ from typing import ClassVar
 from storage.errors import AtkError, NextCall
 from storage.git import Git, HeadMoved
 from storage.schema.base import Commit, Value
-from storage.worktree.disk import blob_id, fingerprint, look
+from storage.worktree.disk import blob_id, fingerprint, look, new_folder
 from storage.worktree.facts import (
     PRIVATE,
     attributed,
@@ -142,14 +142,17 @@ def _with_raw(git: Git, path: bytes, entry: Entry | None, raw: Mapping[str, str]
     return entry.model_copy(update={"raw": blob}) if cleaned == entry.oid else entry
 
 
-def draft_changes(git: Git, parent: str, before: Surroundings, scratch: str) -> tuple[Change, ...]:
+def draft_changes(
+    git: Git, parent: str, before: Surroundings, scratch: str, *, at_head: bool = True
+) -> tuple[Change, ...]:
     """Returns how the files under the project now differ from `parent`, as Git would record them.
 
     What was dirty or untracked in `before` and still is the same is left out; when it is not, it counts as a change,
-    and `user_files` names it. Only objects are written, and a private index in the folder `scratch`.
+    and `user_files` names it. Only objects are written, and a private index in the folder `scratch`. With `at_head`
+    false, `parent` may be any commit: that is how the worktree is held against a Revision that no branch has.
 
     Raises:
-        HeadMoved: HEAD no longer is at `parent`.
+        HeadMoved: `at_head`, and HEAD no longer is at `parent`.
         OperationInProgress: A merge, rebase, pick or bisect is under way.
         OtherRepository: A submodule or a nested repository was changed.
         SpecialFile: A path became neither file, link nor folder.
@@ -157,10 +160,10 @@ def draft_changes(git: Git, parent: str, before: Surroundings, scratch: str) -> 
         NameCollision: The disk cannot tell two of the names apart.
     """
     head = read_head(git)
-    if head.commit != parent:
+    if at_head and head.commit != parent:
         raise HeadMoved(expected=parent[:12], found=head.commit[:12])
     check_idle(git)
-    index = fresh_index(git, parent, scratch)
+    index = fresh_index(git, parent, new_folder(scratch, "draft"))
     found = changed(git, index) | untracked(git, index)
     frozen = {decode_path(k): v for k, v in {**before.untracked, **before.dirty}.items()}
     same = {x for x, mark in frozen.items() if fingerprint(git.top, x.rstrip(b"/")) == mark}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +12,7 @@ from storage.checkpoints.changes import Change
 from storage.checkpoints.locks import remove_own_locks
 from storage.errors import AtkError, NextCall
 from storage.git import CorruptRepository, Git
+from storage.worktree.disk import new_folder
 from storage.worktree.facts import PRIVATE
 from storage.worktree.paths import decode_path
 
@@ -51,7 +51,7 @@ def index_lines(changes: Sequence[Change]) -> bytes:
 
 def build_tree(git: Git, parent: str, changes: Sequence[Change], scratch: str) -> str:
     """Returns the tree of `parent` with the changes' `after` put in. Only objects are written."""
-    index = os.path.join(scratch, "tree-index")
+    index = os.path.join(new_folder(scratch, "tree"), "index")
     git.run("read-tree", parent, index=index, settings=PRIVATE)
     if lines := index_lines(changes):
         git.run("update-index", "-z", "--index-info", stdin=lines, index=index, cwd=git.top, settings=PRIVATE)
@@ -124,8 +124,3 @@ def _check_ref(ref: str) -> None:
 def _unlock(git: Git, ref: str, commit: str) -> None:
     """Removes what a killed update of this ref left: nobody but ATK locks the refs below refs/atk/."""
     remove_own_locks([os.path.join(git.common_dir, ref + ".lock")], [commit.encode() + b"\n"], since_ns=0)
-
-
-def scratch_folder(scratch: str, purpose: str) -> str:
-    """Returns a new folder in `scratch`, so that an attempt never meets what an earlier one left."""
-    return tempfile.mkdtemp(prefix=purpose + "-", dir=scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import stat
@@ -15,8 +16,12 @@ from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify
 from storage.errors import AtkError, NextCall
 from storage.git import CorruptRepository, Git, locked
+from storage.worktree.disk import new_folder
 from storage.worktree.facts import Head, check_idle, read_head, same_head, staged
 from storage.worktree.paths import decode_path, encode_path
+
+NEXT = "next"
+"""The purpose of the scratch folders with the next index; what an earlier try made stays there to be compared."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -134,16 +139,16 @@ def _remove_locks(  # noqa: PLR0913, PLR0917 - what the locks may hold depends o
     if not any(os.path.lexists(x) for x in names):
         return
     ours = [commit.encode() + b"\n", *([f"ref: {head.branch}\n".encode()] if head.branch else [])]
-    for index in (os.path.join(scratch, "next-index"), _next_index(git, changes, scratch, "compared-index")):
-        if os.path.exists(index):
-            with open(index, "rb") as file:
-                ours.append(file.read())
+    _next_index(git, changes, scratch)
+    for index in glob.glob(os.path.join(glob.escape(scratch), NEXT + "-*", "index")):
+        with open(index, "rb") as file:
+            ours.append(file.read())
     remove_own_locks(names, ours, since_ns=since_ns)
 
 
-def _next_index(git: Git, changes: Sequence[Change], scratch: str, name: str = "next-index") -> str:
+def _next_index(git: Git, changes: Sequence[Change], scratch: str) -> str:
     """Returns a copy of the user's index with the changes put in; every other entry and bit is as it was."""
-    index = os.path.join(scratch, name)
+    index = os.path.join(new_folder(scratch, NEXT), "index")
     if os.path.exists(_index_path(git)):
         # With its time kept: entries as young as the index are compared by content.
         shutil.copy2(_index_path(git), index)

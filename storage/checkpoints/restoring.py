@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage.checkpoints.changes import Change, Entry, LeavesWorktree
-from storage.checkpoints.objects import index_lines, scratch_folder
+from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify, parents
 from storage.git import CorruptRepository, Git
-from storage.worktree.disk import blob_id, look
+from storage.worktree.disk import blob_id, look, new_folder
 from storage.worktree.facts import (
     PRIVATE,
     Head,
@@ -63,18 +63,18 @@ def rewrite(
         same_head(git, head)
     check_idle(git)
     todo = _todo(git, changes, scratch)
-    if not todo:
-        return
     _check_targets(git, todo.values())
     _check_room(git, todo)
     _preserve(git, todo)
-    steps = _prepare(git, todo, scratch)
+    steps = _prepare(git, todo, scratch) if todo else []
     for step in sorted(steps, key=_order):
         _take(git, step)
-        if step.after is None:
-            _remove_empty(git, step.path, {decode_path(x) for x in keep_folders})
-    _flush_folders(git, todo)
-    left = classify(git, changes, scratch_folder(scratch, "check"))
+    # Over all removals, not only those of this call: a killed one may have left their folders.
+    for change in changes:
+        if change.after is None:
+            _remove_empty(git, decode_path(change.path), {decode_path(x) for x in keep_folders})
+    _flush_folders(git, [decode_path(x.path) for x in changes])
+    left = classify(git, changes, scratch)
     if left.before or left.other:
         raise UnknownContent(paths=(*left.before, *left.other))
 
@@ -95,7 +95,7 @@ class _Todo:
 def _todo(git: Git, changes: Sequence[Change], scratch: str) -> dict[bytes, _Todo]:
     # The signatures are taken before the content is read: what is replaced later is what was read.
     seen = {x.path: _signature(_full(git, decode_path(x.path))) for x in changes}
-    states = classify(git, changes, scratch_folder(scratch, "states"))
+    states = classify(git, changes, scratch)
     if states.other:
         raise UnknownContent(paths=states.other)
     waiting = set(states.before)
@@ -155,7 +155,7 @@ def _preserve(git: Git, todo: Mapping[bytes, _Todo]) -> None:
 
 def _prepare(git: Git, todo: Mapping[bytes, _Todo], scratch: str) -> list[_Step]:
     """Makes every new file ready in a folder of its own, flushed, before anything of the worktree is touched."""
-    folder = os.fsencode(scratch_folder(scratch, "rewrite"))
+    folder = os.fsencode(new_folder(scratch, "rewrite"))
     driven = _driven(git, todo, os.fsdecode(folder))
     steps = []
     for number, (path, it) in enumerate(sorted(todo.items())):
@@ -263,10 +263,10 @@ def _remove_empty(git: Git, path: bytes, keep: Collection[bytes]) -> None:
         folder = os.path.dirname(folder)
 
 
-def _flush_folders(git: Git, todo: Mapping[bytes, _Todo]) -> None:
+def _flush_folders(git: Git, paths: Sequence[bytes]) -> None:
     """Flushes each folder above a touched path that still is there."""
     folders = {b""}
-    for path in todo:
+    for path in paths:
         parent = os.path.dirname(path)
         while parent:
             folders.add(parent)

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from storage.checkpoints.changes import Change, Entry
 from storage.errors import AtkError, NextCall
 from storage.git import Git
-from storage.worktree.disk import Found, blob_id, look
+from storage.worktree.disk import Found, blob_id, look, new_folder
 from storage.worktree.facts import PRIVATE, joined
 from storage.worktree.paths import decode_path
 
@@ -52,7 +52,7 @@ def classify(git: Git, changes: Sequence[Change], scratch: str) -> States:
     found = {path: _seen(git, path, paths) for path in paths}
     content = {x: _on_disk(git, x, it) for x, it in found.items() if it.kind in {"file", "link"}}
     unclear = [x for x, have in content.items() if not _known(have, paths[x], modes_count=modes_count)]
-    content |= _recorded(git, unclear, os.path.join(scratch, "state-index"))
+    content |= _recorded(git, unclear, scratch)
     sorts: dict[str, list[str]] = {"before": [], "after": [], "other": []}
     for path, change in paths.items():
         there = content.get(path)
@@ -93,10 +93,11 @@ def _on_disk(git: Git, path: bytes, found: Found) -> _Content:
     return _Content(mode, frozenset({blob_id(git.top, path, git.algorithm)}))
 
 
-def _recorded(git: Git, paths: Sequence[bytes], index: str) -> dict[bytes, _Content]:
+def _recorded(git: Git, paths: Sequence[bytes], scratch: str) -> dict[bytes, _Content]:
     """Returns the content of paths as Git would record it, through filters and line endings."""
     if not paths:
         return {}
+    index = os.path.join(new_folder(scratch, "state"), "index")
     git.run("read-tree", "--empty", index=index, settings=PRIVATE)
     options = ("-z", "--add", "--stdin")
     git.run("update-index", *options, stdin=joined(paths), index=index, cwd=git.top, settings=PRIVATE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
@@ -49,6 +50,11 @@ def open_file(top: str, path: bytes) -> BufferedReader:
         os.close(handle)
         raise OSError(f"{path!r} is not a regular file")
     return os.fdopen(handle, "rb")
+
+
+def new_folder(scratch: str, purpose: str) -> str:
+    """Returns a new folder in `scratch`, so that an attempt never meets what a killed one left, such as git's locks."""
+    return tempfile.mkdtemp(prefix=purpose + "-", dir=scratch)
 
 
 def fingerprint(top: str, path: bytes) -> str:
