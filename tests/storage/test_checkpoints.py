@@ -175,6 +175,35 @@ def test_a_reject_that_died_between_two_files_is_finished_by_the_next(sealed, mo
     assert changed(sealed.base, sealed.now()) == []
 
 
+def test_folders_that_a_killed_reject_left_empty_go_with_the_next(sealed, monkeypatch):
+    def dying(_git, _path, _keep):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "_remove_empty", dying)
+        with pytest.raises(KeyboardInterrupt):
+            sealed.reject()
+    assert os.path.isdir(sealed.path("skills/deep"))
+
+    sealed.reject()
+
+    assert changed(sealed.base, sealed.now()) == []
+
+
+def test_locks_on_private_indexes_of_a_killed_try_are_in_nobodys_way(sealed):
+    sealed.reject()
+    rewrite(sealed.git, sealed.changes, sealed.scratch, sealed.before.folders)
+    sealed.keep()
+    for folder, _, _ in os.walk(sealed.scratch):
+        for name in ("index.lock", "next-index.lock", "state-index.lock", "tree-index.lock", "fresh-index.lock"):
+            with open(os.path.join(folder, name), "wb"):
+                pass
+
+    sealed.keep()
+    rewrite(sealed.git, inverse(sealed.changes), sealed.scratch, sealed.before.folders)
+    build_tree(sealed.git, sealed.head.commit, sealed.changes, sealed.scratch)
+
+
 def test_a_keep_that_died_before_the_index_was_published_is_finished_by_the_next(sealed, monkeypatch):
     def dying(_git, _lock):
         raise KeyboardInterrupt
