@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m atk_mcp.reference", description=str(__doc__).splitlines()[0])
     parser.add_argument("mode", choices=("write", "check"), help="write the pages, or exit 1 when one is not current")
     writes = parser.parse_args(argv).mode == "write"
-    wanted, names = pages(), stale()
+    wanted, names = pages(), stale(DOCS)
     for name in names:
         path = os.path.join(DOCS, name)
         if not writes:
