@@ -157,10 +157,10 @@ class Folder:
         fd = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         found, size = hashlib.sha256(), 0
         try:
-            for chunk in chunks:
-                write_all(fd, chunk)
-                found.update(chunk)
-                size += len(chunk)
+            for piece in _pieces(chunks):
+                write_all(fd, piece)
+                found.update(piece)
+                size += len(piece)
             sync_file(fd)
         finally:
             os.close(fd)
@@ -226,6 +226,20 @@ def _parts(path: str) -> list[str]:
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"BUG: {path!r} is no path of the store")
     return parts
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the same bytes in pieces that are worth a system call each."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= CHUNK:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 def _is_link(name: str, at: int) -> bool:

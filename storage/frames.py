@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ ORIGIN = "0" * 64
 
 MAX_BODY = 256 * 1024 * 1024
 """A length beyond this is damage, not data: nothing in ATK writes such a frame."""
+
+_HEADER = re.compile(rb"[0-9a-f]{8} [0-9a-f]{8} ")
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,14 @@ def digest(data: bytes) -> str:
 
 
 def encode(body: dict[str, Any]) -> tuple[bytes, str]:
-    """Returns `body` as one frame, and the digest that the next frame names as `prev`."""
+    """Returns `body` as one frame, and the digest that the next frame names as `prev`.
+
+    Raises:
+        ValueError: The body is larger than a reader would take, or holds NaN or infinity.
+    """
     raw = canonical(body)
+    if len(raw) > MAX_BODY:
+        raise ValueError(f"BUG: a frame of {len(raw)} bytes")
     return b"%08x %08x %s\n" % (len(raw), zlib.crc32(raw), raw), digest(raw)
 
 
@@ -93,6 +102,9 @@ def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
     whole = end_of_line >= 0
     length = _length(data[at : at + HEADER])
     if not whole:
+        end = at + HEADER + (length if length is not None else len(data))
+        if data[end : end + 1].strip(b"\0"):
+            return Tail("damaged", here, "the frame's end is not where its length says")
         return Tail("torn", here, "the last frame is cut short")
     if length is None:
         return Tail("damaged", here, "the frame's header is not readable")
@@ -102,18 +114,18 @@ def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
     body = data[at + HEADER : end]
     if zlib.crc32(body) != int(data[at + 9 : at + 17], 16):
         return Tail("damaged", here, "the frame's checksum is wrong")
-    value = json.loads(body)
-    if value.get("prev") != prev:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return Tail("damaged", here, "the frame holds no JSON")
+    if not isinstance(value, dict) or value.get("prev") != prev:
         return Tail("damaged", here, "the frame does not follow the one before it")
     return Frame(value, digest(body), here, offset + end + 1)
 
 
 def _length(header: bytes) -> int | None:
-    if len(header) < HEADER or header[8:9] != b" " or header[17:18] != b" ":
+    """The body's length that a header states, or None where the header is not as `encode` writes it."""
+    if not _HEADER.fullmatch(header):
         return None
-    try:
-        length = int(header[:8], 16)
-        int(header[9:17], 16)
-    except ValueError:
-        return None
+    length = int(header[:8], 16)
     return length if length <= MAX_BODY else None

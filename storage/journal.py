@@ -6,6 +6,7 @@ the digest of the segment before; every later frame is a record of what one oper
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,8 +45,30 @@ class Position:
     offset: int = 0
 
     def after(self, frame: Frame) -> Position:
-        """Returns the position behind `frame`."""
+        """Returns the position behind `frame`.
+
+        Raises:
+            ValueError: The frame's number is not the one that follows.
+        """
+        if frame.body["n"] != self.number + 1:
+            raise ValueError(frame.body["n"])
         return Position(int(frame.body["n"]), frame.digest, frame.start, frame.end)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A record that is about to be appended: its bytes, and the frame as a reader will find it."""
+
+    data: bytes
+    frame: Frame
+
+
+def prepare(body: dict[str, Any], position: Position) -> Prepared:
+    """Returns `body` as the record that follows `position`. `n` and `prev` are set here."""
+    data, digest = encode({**body, "n": position.number + 1, "prev": position.digest})
+    # Read back, so that who appended and who reads it later have the very same values.
+    value = json.loads(data[HEADER:-1])
+    return Prepared(data, Frame(value, digest, position.offset, position.offset + len(data)))
 
 
 def first_frame(project_id: str, at: str) -> tuple[bytes, str]:
@@ -113,8 +136,16 @@ class Journal:
         finally:
             os.close(fd)
 
-    def append(self, body: dict[str, Any], position: Position, _: Held) -> Position:
-        """Appends one record and flushes it: the commit point. `n` and `prev` are set here.
+    def sync(self) -> None:
+        """Flushes what is there: a writer that was killed may have appended a record and not flushed it."""
+        fd = self._store.open(SEGMENT, os.O_RDWR)
+        try:
+            sync_file(fd)
+        finally:
+            os.close(fd)
+
+    def append(self, record: Prepared, _: Held) -> None:
+        """Appends one record and flushes it: the commit point.
 
         A failed write or flush is taken back before it is reported, so that the record is there or it is not.
 
@@ -122,19 +153,17 @@ class Journal:
             OSError: The record could not be made durable. Where it could not be taken back either, the next
                 opener decides by what is on the disk.
         """
-        frame, digest = encode({**body, "n": position.number + 1, "prev": position.digest})
         fd = self._store.open(SEGMENT, os.O_WRONLY | os.O_APPEND)
         try:
             try:
-                write_all(fd, frame)
+                write_all(fd, record.data)
                 sync_file(fd)
             except OSError:
-                os.ftruncate(fd, position.offset)
+                os.ftruncate(fd, record.frame.start)
                 sync_file(fd)
                 raise
         finally:
             os.close(fd)
-        return Position(position.number + 1, digest, position.offset, position.offset + len(frame))
 
     def _bytes(self, position: Position) -> bytes:
         try:
@@ -154,7 +183,10 @@ def check_format(body: dict[str, Any], path: str) -> None:
 
     Raises:
         NewerFormat: The checkpoint names a format that this ATK does not know.
+        StoreDamaged: It names none.
     """
-    found = body.get("format", 0)
-    if not isinstance(found, int) or found > FORMAT:
-        raise NewerFormat(path=path, found=int(found), known=FORMAT)
+    found = body.get("format")
+    if not isinstance(found, int):
+        raise StoreDamaged(path=path, reason="does not say which format it has")
+    if found > FORMAT:
+        raise NewerFormat(path=path, found=found, known=FORMAT)

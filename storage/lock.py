@@ -61,7 +61,7 @@ def exclusive(store: Folder, operation: str, since: str, patience: float = PATIE
     fd = store.open(FILE, os.O_RDWR | os.O_CREAT)
     try:
         _take(store, fd, patience)
-        if os.fstat(fd).st_ino != os.stat(FILE, dir_fd=store.fd, follow_symlinks=False).st_ino:
+        if not _in_place(store, fd):
             raise StoreDamaged(path=store.full(FILE), reason="was replaced while it was held")
         note = {"pid": os.getpid(), "host": socket.gethostname(), "operation": operation, "since": since}
         text = json.dumps(note).encode().ljust(256)
@@ -87,6 +87,14 @@ def _take(store: Folder, fd: int, patience: float) -> None:
             raise LocksNotSupported(path=store.path, reason=os.strerror(error.errno or 0)) from None
         else:
             return
+
+
+def _in_place(store: Folder, fd: int) -> bool:
+    """Whether the locked file is still the one that others will open."""
+    try:
+        return os.fstat(fd).st_ino == os.stat(FILE, dir_fd=store.fd, follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def holder(store: Folder) -> str:

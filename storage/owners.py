@@ -20,16 +20,31 @@ class Owner:
 
     def __init__(self, store: Folder) -> None:
         self._store = store
-        self.nonce = secrets.token_hex(8)
         store.make_folders(FOLDER, durable=False)
-        self.fd = store.open(f"{FOLDER}/{self.nonce}", os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.nonce, self.fd = _locked_file(store)
 
     def release(self) -> None:
         """Lets go. The file stays until nothing names it: another process may share the lock."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def _locked_file(store: Folder) -> tuple[str, int]:
+    """Makes an owner's file and takes its lock. Returns its name and the descriptor that holds the lock."""
+    while True:
+        nonce = secrets.token_hex(8)
+        path = f"{FOLDER}/{nonce}"
+        fd = store.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # Between the two calls above another process may have found the file unlocked and removed it.
+            if store.exists(path):
+                return nonce, fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
 
 
 def is_alive(store: Folder, nonce: str) -> bool:
@@ -39,12 +54,28 @@ def is_alive(store: Folder, nonce: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared, so that two that ask at the same time do not take one another for the owner.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
         os.close(fd)
     return False
+
+
+def forget_dead(store: Folder, nonce: str) -> None:
+    """Removes the file of an owner, unless a process holds its lock; one that is about to take it notices."""
+    try:
+        fd = store.open(f"{FOLDER}/{nonce}", os.O_RDWR)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        forget(store, nonce)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(fd)
 
 
 def forget(store: Folder, nonce: str) -> None:

@@ -16,9 +16,8 @@ from typing import Any
 from storage import owners, recovery, views
 from storage.errors import AtkError, NextCall
 from storage.files import FILE_MODE, FOLDER_MODE, Folder, StoreDamaged, write_all
-from storage.frames import Frame
 from storage.git import Git
-from storage.journal import SEGMENT, Journal, Position, check_format, first_frame
+from storage.journal import SEGMENT, Journal, Position, check_format, first_frame, prepare
 from storage.lock import Held, exclusive
 from storage.masking import Masker, create_key, load_key
 from storage.projection import State, apply
@@ -171,7 +170,7 @@ class Project:
     @property
     def masker(self) -> Masker:
         """Makes what may be stored: known secrets and the project's own keys are masked."""
-        configured = self._state.objects.get("project", {}).values()
+        configured = self.state().objects.get("project", {}).values()
         extra = [key for record in configured if isinstance(record, ProjectRecord) for key in record.redact_keys]
         return Masker(self.mask_key, extra)
 
@@ -216,6 +215,7 @@ class Project:
             return
         if made.digest != call.digest(self.mask_key):
             raise RequestIdReused(given=str(call.request_id), record=made.record)
+        self._journal.sync()  # the writer may have died before it did, and an answer is a promise
         raise Replayed(made.response)
 
     def catch_up(self, held: Held) -> State:
@@ -233,6 +233,8 @@ class Project:
     def recovered(self, held: Held) -> State:
         """Returns the present state, with everything finished or undone that nobody works on any more."""
         state = self.catch_up(held)
+        if not self._tidied or state.intents:
+            self._journal.sync()  # before anything is built on a record that a killed writer did not flush
         if state.intents or state.runs:
             before = state
             state, self.unresolved = recovery.recover(self, state, held)
@@ -260,11 +262,15 @@ class Project:
     def append(self, body: dict[str, Any], held: Held) -> State:
         """Appends one record, and takes it into the state."""
         with self._guard:
-            path = self.store.full(SEGMENT)
-            position = self._journal.append(body, self._state.position, held)
-            sealed = {**body, "n": position.number, "prev": self._state.position.digest}
-            self._state = apply(self._state, Frame(sealed, position.digest, position.start, position.offset), path)
-            return self._state
+            record = prepare(body, self._state.position)
+            state = apply(self._state, record.frame, self.store.full(SEGMENT))  # never write what cannot be read
+            try:
+                self._journal.append(record, held)
+            except BaseException:
+                self._tidied = False
+                raise
+            self._state = state
+            return state
 
     def caught_up_state(self) -> State:
         """Returns the state as of the last reading or appending."""
@@ -286,12 +292,10 @@ class Project:
             damage = None
             try:
                 frames, tail = self._journal.read(self._state.position)
-                state = self._state
                 for frame in frames:
-                    if frame.body["kind"] == "checkpoint":
+                    if frame.body.get("kind") == "checkpoint":
                         check_format(frame.body, self.store.path)
-                    state = apply(state, frame, path)
-                self._state = state
+                    self._state = apply(self._state, frame, path)
             except StoreDamaged as error:
                 return self._state, error
             if tail.state == "damaged":
@@ -346,7 +350,8 @@ def _write_new_store(staging: str, call: Call, record: ProjectRecord, response: 
         # Everything under `.atk/` is ignored by Git without a line in any file of the user's.
         store.write_new(".gitignore", [b"*\n"])
         os.close(store.open("lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        store.make_folders("journal")
+        for folder in ("journal", *recovery.HOLDERS):
+            store.make_folders(folder)
         masker = Masker(load_key(store.full(KEY)), record.redact_keys)
         frame, digest = first_frame(record.id, call.at)
         fd = store.open(SEGMENT, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -364,6 +369,6 @@ def _write_new_store(staging: str, call: Call, record: ProjectRecord, response: 
         }
         if call.request_id is not None:
             body["request_id"] = call.request_id
-        Journal(store).append(body, Position(0, digest, 0, len(frame)), Held(call.operation))
+        Journal(store).append(prepare(body, Position(0, digest, 0, len(frame))), Held(call.operation))
         for path in ("journal", ""):
             store.sync(path)

@@ -115,8 +115,8 @@ def apply(state: State, frame: Frame, path: str) -> State:
         StoreDamaged: The frame does not say what a frame of its kind says.
     """
     body = frame.body
-    position = state.position.after(frame)
     try:
+        position = state.position.after(frame)
         match body["kind"]:
             case "checkpoint":
                 return replace(state, position=position, project_id=body["project_id"])

@@ -10,7 +10,7 @@ from storage import effects, runs
 from storage.errors import AtkError
 from storage.lock import Held
 from storage.owners import FOLDER as OWNERS
-from storage.owners import forget, is_alive
+from storage.owners import forget_dead, is_alive
 from storage.projection import OpenIntent, State
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
 def tidy(project: Project, state: State) -> None:
     """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing."""
     store = project.store
-    named = {"/".join(path.split("/")[:2]) for path in state.files}
+    announced = (path for intent in state.intents.values() for path in intent.frame.get("files", {}))
+    named = {"/".join(path.split("/")[:2]) for path in (*state.files, *announced)}
     named |= {f"evidence/{batch_id}" for batch_id in state.objects.get("batch", {})}
     busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
     for holder in HOLDERS:
@@ -86,5 +87,5 @@ def tidy(project: Project, state: State) -> None:
             continue
         store.remove_tree(f"work/{name}")
     for nonce in store.names(OWNERS):
-        if nonce not in busy and not is_alive(store, nonce):
-            forget(store, nonce)
+        if nonce not in busy:
+            forget_dead(store, nonce)

@@ -100,7 +100,11 @@ class Staging:
         self.parent = parent
         self.path = f"{parent}/.staging-{self.owner.nonce}"
         self.files: dict[str, Stored] = {}
-        project.store.make_folders(self.path)
+        try:
+            project.store.make_folders(self.path)
+        except BaseException:
+            self.owner.release()
+            raise
 
     def write(self, name: str, chunks: Sequence[bytes] | Any) -> Stored:  # noqa: ANN401 - any iterable of bytes
         """Writes one file and flushes it. Returns its digest and size."""
@@ -219,8 +223,11 @@ class Transaction:
 
     def place(self, staging: Staging, target: str) -> None:
         """Renames a staged folder to its final place. Until a record names it, it is nobody's."""
-        self.project.store.move(staging.path, target)
-        self._placed.append(target)
+        store = self.project.store
+        store.sync(staging.path)
+        if not store.exists(target):
+            self._placed.append(target)
+        store.move(staging.path, target)
         self._files |= {f"{target}/{name}": stored for name, stored in staging.files.items()}
 
     def require_free(self, *claims: str) -> None:
@@ -260,8 +267,10 @@ class Transaction:
         if self._held is None:
             raise RuntimeError("BUG: a transaction is used before it is entered")
         before = self.state
-        self._state = self.project.append(body, self._held)
+        # From here on the record may be on the disk even when the append fails, so what it names has to stay;
+        # where it is not, the next call takes the folders away.
         self._placed.clear()
+        self._state = self.project.append(body, self._held)
         return self.state.position.number, views.write(self.project.store, self.state, _newer(before, self.state))
 
     def _body(self, answer: Answer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from storage.files import Folder
+from storage.files import Folder, StoreDamaged
 from storage.projection import State
 from storage.schema.base import Record
 
@@ -51,6 +51,8 @@ def write(store: Folder, state: State, keys: Iterable[tuple[str, str]]) -> list[
             store.replace(path, render(record, state.written[kind, object_id]))
         except OSError as error:
             warnings.append(f"The view {path} could not be written ({error.strerror}); it is rebuilt at the next call.")
+        except StoreDamaged as error:  # the record stands; the next change is refused until this is put right
+            warnings.append(f"The view {path} could not be written. {error}")
     return warnings
 
 
@@ -65,7 +67,8 @@ def rebuild(store: Folder, state: State) -> tuple[list[str], list[str]]:
             if found == right:
                 continue
             stale.append((kind, object_id))
-            if found and _number(found) in (number, None):
+            shown = _number(found)
+            if found and (shown is None or shown >= number):
                 edited.append(path)
     return edited, write(store, state, stale)
 
@@ -74,5 +77,5 @@ def _number(found: bytes) -> int | None:
     """The journal record that a view says it shows; None when it cannot say."""
     try:
         return int(json.loads(found)["journal_record"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

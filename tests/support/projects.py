@@ -65,7 +65,7 @@ class Target:
     def __init__(self, root: Any, *, initialize: bool = True, **settings: Any) -> None:
         self.root = os.path.realpath(root)
         os.makedirs(self.root, exist_ok=True)
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", "--template=")
         self.git("config", "user.name", "User")
         self.git("config", "user.email", "user@example.org")
         self.git("config", "gc.auto", "0")
