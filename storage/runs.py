@@ -53,7 +53,7 @@ def sealed_body(project: Project, state: State, run: OpenRun) -> dict[str, Any]:
 def worktree_differs(git: Git, details: Mapping[str, Any], scratch: str) -> list[str]:
     """Returns the paths in which the worktree is not what the run's Revision says, surroundings included."""
     before = Surroundings.model_validate(details["surroundings"])
-    found = [c.path for c in checkpoints.draft_changes(git, details["commit"], before, scratch)]
+    found = [c.path for c in checkpoints.draft_changes(git, details["commit"], before, scratch, at_head=False)]
     now = surroundings(git, list(details["inputs"])).inputs
     own = {change["path"] for change in details.get("own_changes", ())}
     found += [p for p in {*before.inputs, *now} if before.inputs.get(p) != now.get(p) and p not in own]

@@ -72,7 +72,7 @@ def _see_through(project: Project, call: Call, handle: RunHandle, owner: Owner) 
             return
 
 
-def follow(
+def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
     project: Project,
     call: Call,
     batch_id: str,

@@ -38,6 +38,17 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
             evaluate = {"dataset_id": datasets[-1].id}
             return [NextCall("run_evaluation", evaluate, {"revision_commit": "HEAD's commit"})]
         return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
+    return _in_round(value, batches, assessments, issues, candidates, validations)
+
+
+def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
+    value: Round,
+    batches: Sequence[Batch],
+    assessments: Sequence[Assessment],
+    issues: Sequence[Issue],
+    candidates: Sequence[Candidate],
+    validations: Sequence[Validation],
+) -> list[NextCall]:
     if value.status == "analysis_only":
         if not any(i.round_id == value.id for i in issues):
             return [NextCall("store_diagnosis", {"round_id": value.id}, {"issues": "what fails and why"})]
@@ -51,8 +62,7 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     if value.accepted_candidate_ids:
         side = {"round_id": value.id, "revision_id": value.baseline_revision_id, "phase": "final"}
         return [begin, NextCall("run_evaluation", side)]
-    parent = _batch(value, value.current_revision_id, "incremental", batches)
-    if parent is None:
+    if _batch(value, value.current_revision_id, "incremental", batches) is None:
         return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": value.current_revision_id})]
     return [begin]
 

@@ -19,8 +19,8 @@ class BudgetExhausted(AtkError):
     """The step would spend what the Round does not have."""
 
     message = (
-        "{step} needs {needed} {unit}, and {round_id} has {left} of {limit} left ({used} used, {reserve} kept back for the "
-        "final validation). Finish the Round, or plan the next one with a larger budget."
+        "{step} needs {needed} {unit}, and {round_id} has {left} of {limit} left ({used} used, {reserve} kept back "
+        "for the final validation). Finish the Round, or plan the next one with a larger budget."
     )
     next_calls = (
         NextCall("get_status", {"round_id": "{round_id}"}),
@@ -89,7 +89,7 @@ def _lost_sides(batches: Iterable[Batch]) -> set[str]:
     return set(first.values())
 
 
-def require_executions(
+def require_executions(  # noqa: PLR0913 - what a run costs, and what pays
     value: Round, plan: Plan, batches: Iterable[Batch], needed: int, *, final: bool, step: str
 ) -> None:
     """Refuses a run that the budget cannot pay; an incremental one may not touch the reserve.

@@ -124,7 +124,7 @@ def reservations(sides: Sequence[SideFound], judger: Judger) -> tuple[str, ...]:
     return tuple(found)
 
 
-def table(
+def table(  # noqa: PLR0913 - one side, and how it is read
     rows: Iterable[VerdictRow],
     records: Sequence[EvidenceRecord],
     dimensions: Sequence[str],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
@@ -30,46 +30,55 @@ def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, 
     Raises:
         DiagnosisRefused: It names the field and what is missing.
     """
+    for field, problem in (
+        *_evidence_problems(issue, batches),
+        *_check_problems(issue),
+        *_cause_problems(issue, validations),
+        *_way_on_problems(issue),
+    ):
+        raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
-    def refuse(field: str, problem: str) -> DiagnosisRefused:
-        return DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
-    references = [
-        *issue.evidence_refs,
-        *issue.mechanism_evidence_refs,
-        *(r for c in issue.checks for r in c.evidence_refs),
-    ]
+def _evidence_problems(issue: Issue, batches: Mapping[str, Batch]) -> Iterator[tuple[str, str]]:
+    checks = (reference for made in issue.checks for reference in made.evidence_refs)
+    references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checks]
     for reference in references:
         if problem := _unknown(reference, batches):
-            raise refuse("evidence_refs", problem)
+            yield "evidence_refs", problem
     seen = {case_id for r in references if r.batch_id in batches for case_id in batches[r.batch_id].case_ids}
     if strangers := [c for c in issue.case_ids if seen and c not in seen]:
-        raise refuse("case_ids", f"names Cases that none of its evidence ran: {', '.join(strangers[:5])}")
-    for check_made in issue.checks:
-        if check_made.status == "not_run" and not check_made.reason:
-            raise refuse("checks", "has a check that was not run and gives no reason")
-        if check_made.status == "completed" and not (check_made.expected and check_made.actual):
-            raise refuse("checks", "has a completed check without what was expected and what was seen")
+        yield "case_ids", f"names Cases that none of its evidence ran: {', '.join(strangers[:5])}"
+
+
+def _check_problems(issue: Issue) -> Iterator[tuple[str, str]]:
+    for made in issue.checks:
+        if made.status == "not_run" and not made.reason:
+            yield "checks", "has a check that was not run and gives no reason"
+        if made.status == "completed" and not (made.expected and made.actual):
+            yield "checks", "has a completed check without what was expected and what was seen"
+
+
+def _cause_problems(issue: Issue, validations: Mapping[str, Validation]) -> Iterator[tuple[str, str]]:
     status = issue.root_cause_status
     if status == "supported":
         if not issue.mechanism_evidence_refs:
-            raise refuse("root_cause_status", "is supported, which needs mechanism_evidence_refs")
+            yield "root_cause_status", "is supported, which needs mechanism_evidence_refs"
         if not any(c.status == "completed" for c in issue.checks):
-            raise refuse("root_cause_status", "is supported, which needs a completed check")
+            yield "root_cause_status", "is supported, which needs a completed check"
         if not issue.competing_explanations_addressed:
-            raise refuse("root_cause_status", "is supported, which needs competing_explanations_addressed")
+            yield "root_cause_status", "is supported, which needs competing_explanations_addressed"
     if status == "intervention_supported":
         passed = [v for ref in issue.intervention_validation_refs if (v := validations.get(ref)) and v.result == "pass"]
         if not any(v.round_id == issue.round_id for v in passed):
-            raise refuse(
-                "root_cause_status", "is intervention_supported, which needs a passing Validation of this Round"
-            )
-    if status in ("hypothesis", "inconclusive") and not issue.next_action:
-        raise refuse("next_action", f"is empty, and a cause that is {status} needs one")
-    if issue.disposition == "external_handoff" and not {"trigger_input", "expected", "actual"} <= set(
-        issue.handoff or {}
-    ):
-        raise refuse("handoff", "needs trigger_input, expected and actual, so that others can see the failure")
+            yield "root_cause_status", "is intervention_supported, which needs a passing Validation of this Round"
+
+
+def _way_on_problems(issue: Issue) -> Iterator[tuple[str, str]]:
+    if issue.root_cause_status in ("hypothesis", "inconclusive") and not issue.next_action:
+        yield "next_action", f"is empty, and a cause that is {issue.root_cause_status} needs one"
+    handed = {"trigger_input", "expected", "actual"} <= set(issue.handoff or {})
+    if issue.disposition == "external_handoff" and not handed:
+        yield "handoff", "needs trigger_input, expected and actual, so that others can see the failure"
 
 
 def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch]) -> str | None:

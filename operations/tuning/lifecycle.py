@@ -109,8 +109,8 @@ class SurroundingsChanged(AtkError):
     """Files outside the candidate's scope are not as the Round froze them."""
 
     message = (
-        "These files are outside the scope and not as they were when {round_id} was created: {paths}. Put them back, so "
-        "that a result can only come from the candidate; or finish this Round and create another from how things are now."
+        "These files are outside the scope and not as they were when {round_id} was created: {paths}. Put them back, "
+        "so that a result can only come from the candidate; or finish this Round and create another from now."
     )
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 

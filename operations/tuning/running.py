@@ -87,7 +87,7 @@ def incremental_cases(
 ) -> tuple[str, ...]:
     """Returns the Cases of an incremental comparison, in the plan's order.
 
-    Protection, the Issue's targets (every Issue's while none is chosen), and whatever earlier accepted candidates fixed.
+    Protection, the Issue's targets (every Issue's while none is chosen), and what accepted candidates fixed.
     """
     wanted = {*plan.protection_case_ids, *fixed_by_accepted(value, candidates, validations)}
     for known, targets in plan.target_case_ids_by_issue.items():

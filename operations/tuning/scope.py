@@ -16,7 +16,7 @@ class OutOfScope(AtkError):
 
     message = (
         "The change is not within its scope. {problem}: {paths}. Allowed: {allowed}; protected: {protected}. "
-        "Put those files back (git restore, or remove new ones), or cancel the draft and prepare one that declares them."
+        "Put those files back (git restore, or remove new ones), or cancel the draft and prepare one that names them."
     )
     next_calls = (
         NextCall("seal_candidate", {"round_id": "{round_id}", "candidate_id": "{candidate_id}"}),

@@ -114,30 +114,21 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
 
 
 def _check(request: DecideCandidateRequest, candidate: Candidate, validation: Validation | None) -> None:
-    def needed(what: str) -> deciding.ValidationNeeded:
-        return deciding.ValidationNeeded(
-            action=request.action,
-            subject=candidate.id,
-            round_id=candidate.round_id,
-            mode="incremental",
-            candidate_id=candidate.id,
-            needed=what,
-        )
-
+    """Refuses a decision that does not rest on what it has to rest on."""
     if validation is None:
         if request.action == "keep":
-            raise needed("a Validation: run and assess both sides, then compare them")
+            raise _needed(request, candidate, "a Validation: run and assess both sides, then compare them")
         if not request.validation_missing_reason:
-            raise needed("a Validation, or validation_missing_reason saying why there is none")
-        return
-    if request.validation_missing_reason:
-        raise needed(f"no validation_missing_reason, since there is {validation.id}; leave that field out")
-    if request.action != "keep":
-        if request.override:
-            raise _unauthorized(request, "override is for keep only")
-        return
-    if validation.result == "pass":
-        return
+            raise _needed(request, candidate, "a Validation, or validation_missing_reason saying why there is none")
+    elif request.validation_missing_reason:
+        raise _needed(request, candidate, f"no validation_missing_reason, since there is {validation.id}")
+    if request.action != "keep" and request.override:
+        raise _unauthorized(request, "override is for keep only")
+    if request.action == "keep" and validation is not None and validation.result != "pass":
+        _check_override(request, validation)
+
+
+def _check_override(request: DecideCandidateRequest, validation: Validation) -> None:
     if not request.override:
         raise deciding.ResultForbids(
             round_id=request.round_id,
@@ -148,6 +139,17 @@ def _check(request: DecideCandidateRequest, candidate: Candidate, validation: Va
         )
     if request.override_authorization is None:
         raise _unauthorized(request, "It is missing")
+
+
+def _needed(request: DecideCandidateRequest, candidate: Candidate, what: str) -> deciding.ValidationNeeded:
+    return deciding.ValidationNeeded(
+        action=request.action,
+        subject=candidate.id,
+        round_id=candidate.round_id,
+        mode="incremental",
+        candidate_id=candidate.id,
+        needed=what,
+    )
 
 
 def _unauthorized(request: DecideCandidateRequest, problem: str) -> deciding.OverrideUnauthorized:

@@ -10,7 +10,7 @@ from pydantic import Field
 from operations import reading
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
-from operations.importers.verdicts import read_assessment_csv
+from operations.importers._assessment_csv import read_assessment_csv
 from storage import contents
 from storage.errors import NextCall
 from storage.files import StoreDamaged
@@ -26,8 +26,8 @@ class ReadRecordRequest(Request):
         Field(
             min_length=1,
             max_length=600,
-            description="Any id that ATK gave: an object's, a Record's (batch-14-m3qa.7), journal-12 for a journal record, "
-            "or dataset-2-7hq1/CASE for one Case.",
+            description="Any id that ATK gave: an object's, a Record's (batch-14-m3qa.7), journal-12 for a journal "
+            "record, or DATASET/CASE for one Case.",
         ),
     ]
     field: Annotated[
@@ -88,27 +88,39 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
     """Returns the kind and the value of what an id names."""
     for kind, records in state.objects.items():
         if record_id in records:
-            record = records[record_id]
-            value = {**record.model_dump(mode="json"), "journal_record": state.written[kind, record_id]}
+            value = {**records[record_id].model_dump(mode="json"), "journal_record": state.written[kind, record_id]}
             return kind, {**value, **_content(kind, record_id, context, state)}
-    if record_id.startswith("journal-") and record_id[8:].isdigit():
-        for body in context.project.journal_records():
-            if body["n"] == int(record_id[8:]):
-                return "journal", body
-    owner, slash, case_id = record_id.partition("/")
-    if slash and state.find(Dataset, owner):
-        for case in contents.cases(context.project, state, owner):
-            if case.id == case_id:
-                return "case", case.model_dump(mode="json")
-        raise UnknownObject(kind="case", given=record_id, known=[])
-    batch_id, dot, number = record_id.rpartition(".")
-    batch = state.find(Batch, batch_id) if dot and number.isdigit() else None
-    if batch is not None and batch.records_sha256:
-        for found in contents.raw_records(context.project, state, batch_id):
-            if found["id"] == record_id:
-                return "record", {**found, "verdicts": _verdicts(record_id, batch_id, context, state)}
-        raise UnknownObject(kind="record", given=record_id, known=[f"{batch_id}.1", f"{batch_id}.{batch.slots}"])
+    for look in (_journal_record, _case, _attempt):
+        found = look(record_id, context, state)
+        if found is not None:
+            return found
     raise UnknownObject(kind="object", given=record_id, known=[r for k in state.objects.values() for r in list(k)[-1:]])
+
+
+def _journal_record(record_id: str, context: Context, _: State) -> tuple[str, dict[str, Any]] | None:
+    prefix, _dash, number = record_id.rpartition("-")
+    if prefix != "journal" or not number.isdigit():
+        return None
+    return next((("journal", r) for r in context.project.journal_records() if r["n"] == int(number)), None)
+
+
+def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
+    dataset_id, slash, case_id = record_id.partition("/")
+    if not slash or state.find(Dataset, dataset_id) is None:
+        return None
+    cases = contents.cases(context.project, state, dataset_id)
+    return next((("case", c.model_dump(mode="json")) for c in cases if c.id == case_id), None)
+
+
+def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
+    batch_id, _dot, number = record_id.rpartition(".")
+    batch = state.find(Batch, batch_id) if number.isdigit() else None
+    if batch is None or batch.records_sha256 is None:
+        return None
+    for found in contents.raw_records(context.project, state, batch_id):
+        if found["id"] == record_id:
+            return "record", {**found, "verdicts": _verdicts(record_id, batch_id, context, state)}
+    return None
 
 
 def _content(kind: str, record_id: str, context: Context, state: State) -> dict[str, Any]:

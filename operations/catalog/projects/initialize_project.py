@@ -73,7 +73,7 @@ class InitializeProjectRequest(WriteRequest):
     command: Annotated[
         list[str],
         Field(
-            description="How one attempt of the agent is started, as an argument list, never a shell line. Placeholders: "
+            description="How one attempt of the agent is started, as a list, never a shell line. Placeholders: "
             "{input} {input_file} {attachments_file} {output_dir} {case_id} {repeat_index}; {{ and }} are braces."
         ),
     ] = []

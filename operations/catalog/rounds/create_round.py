@@ -56,8 +56,8 @@ class CreateRoundRequest(WriteRequest):
     adopt: Annotated[
         Literal["worktree"] | None,
         Field(
-            description="worktree: the change exists already, uncommitted. It is kept under refs/atk/adopt/<round id> and the "
-            "baseline restored; prepare_candidate with adopt: worktree writes it back."
+            description="worktree: the change exists, uncommitted. It is kept under refs/atk/adopt/<round id> and "
+            "the baseline restored; prepare_candidate with adopt: worktree writes it back."
         ),
     ] = None
 
@@ -173,7 +173,7 @@ def _check_references(request: CreateRoundRequest, tx: Transaction) -> None:
             raise PreviousRoundOpen(round_id=previous.id, status=previous.status)
 
 
-def _opened(  # noqa: PLR0913 - what a Round begins with
+def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
     request: CreateRoundRequest,
     context: Context,
     tx: Transaction,

@@ -167,53 +167,58 @@ def _grounds(request: FinishRoundRequest, value: Round, tx: Transaction, head: H
     """Returns the Validation that the ending rests on, or refuses it."""
     finals = deciding.of_round(value, tx.state.all(Validation))
     validation = deciding.newest(finals, request.validation_id, value.id)
-    if request.action == "abandon":
-        return validation
     if request.action == "close_without_adoption":
-        if value.accepted_candidate_ids:
-            raise CannotCloseSo(
-                round_id=value.id,
-                action=request.action,
-                problem=f"{len(value.accepted_candidate_ids)} candidates are kept; roll back to B0 first, or complete it",
-            )
-        if head.tree != value.baseline_tree:
-            raise CannotCloseSo(round_id=value.id, action=request.action, problem="HEAD does not hold B0's content")
-        return validation
-    if not value.accepted_candidate_ids:
-        raise CannotCloseSo(
-            round_id=value.id, action=request.action, problem="no candidate is kept; close_without_adoption ends it"
-        )
+        _check_nothing_kept(value, head)
+    elif request.action != "abandon" and not value.accepted_candidate_ids:
+        problem = "no candidate is kept; close_without_adoption ends it"
+        raise CannotCloseSo(round_id=value.id, action=request.action, problem=problem)
     if request.action == "complete":
-        if validation is None:
-            raise deciding.ValidationNeeded(
-                action="complete",
-                subject=value.id,
-                round_id=value.id,
-                mode="final",
-                candidate_id=None,
-                needed="a final Validation of B0 against the current revision, both run with phase final",
-            )
-        if validation.result != "pass":
-            raise deciding.ResultForbids(
-                round_id=value.id,
-                validation_id=validation.id,
-                result=validation.result,
-                action="complete",
-                way_on="roll back and close without adoption, or ask the person for complete_with_override",
-            )
-        return validation
-    if request.override_authorization is None:
-        raise deciding.OverrideUnauthorized(
-            round_id=value.id, action=request.action, needed="retain_without_final_pass", problem="It is missing"
-        )
-    if validation is None and not request.validation_missing_reason:
-        raise deciding.OverrideUnauthorized(
-            round_id=value.id,
-            action=request.action,
-            needed="retain_without_final_pass",
-            problem="There is no final Validation, so validation_missing_reason is needed too",
-        )
+        _check_passed(value, validation)
+    if request.action == "complete_with_override":
+        _check_authorized(request, value, validation)
     return validation
+
+
+def _check_nothing_kept(value: Round, head: Head) -> None:
+    kept = len(value.accepted_candidate_ids)
+    if kept:
+        problem = f"{kept} candidates are kept; roll back to B0 first, or complete it"
+        raise CannotCloseSo(round_id=value.id, action="close_without_adoption", problem=problem)
+    if head.tree != value.baseline_tree:
+        problem = "HEAD does not hold B0's content"
+        raise CannotCloseSo(round_id=value.id, action="close_without_adoption", problem=problem)
+
+
+def _check_passed(value: Round, validation: Validation | None) -> None:
+    if validation is None:
+        raise deciding.ValidationNeeded(
+            action="complete",
+            subject=value.id,
+            round_id=value.id,
+            mode="final",
+            candidate_id=None,
+            needed="a final Validation of B0 against the current revision, both run with phase final",
+        )
+    if validation.result != "pass":
+        raise deciding.ResultForbids(
+            round_id=value.id,
+            validation_id=validation.id,
+            result=validation.result,
+            action="complete",
+            way_on="roll back and close without adoption, or ask the person for complete_with_override",
+        )
+
+
+def _check_authorized(request: FinishRoundRequest, value: Round, validation: Validation | None) -> None:
+    problem = None
+    if request.override_authorization is None:
+        problem = "It is missing"
+    elif validation is None and not request.validation_missing_reason:
+        problem = "There is no final Validation, so validation_missing_reason is needed too"
+    if problem:
+        raise deciding.OverrideUnauthorized(
+            round_id=value.id, action=request.action, needed="retain_without_final_pass", problem=problem
+        )
 
 
 def _left_behind(pending: Candidate | None, value: Round) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
-from operations.importers.verdicts import read_assessment_csv
+from operations.importers._assessment_csv import read_assessment_csv
 from operations.tuning import comparing, lifecycle, running
 from operations.tuning.gate import GateQuestion, decide
 from operations.tuning.ledger import alpha_of_look, next_look

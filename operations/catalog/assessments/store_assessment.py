@@ -1,0 +1,305 @@
+"""`store_assessment`: keep verdicts about a batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from operations import judges
+from operations.context import Context
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.discovery import find
+from operations.importers._assessment_csv import write_assessment_csv
+from operations.importers._rows import SourceRefused
+from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
+from operations.judges._judge import Evidence, Judge, RuleSettings
+from operations.tuning import judging
+from storage import contents
+from storage.errors import NextCall
+from storage.projection import State, UnknownObject
+from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
+from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
+from storage.schema.evidence import EvidenceRecord
+from storage.schema.rounds import Round
+
+
+class SpecGiven(Model):
+    version: Annotated[str, Field(min_length=1)] = "1"
+    boundary: Annotated[str, Field(description="What belongs to the target and what does not.")] = "the whole agent"
+    dimensions: Annotated[list[str], Field(min_length=1, max_length=20, description="The first is the primary one.")]
+    dimension_rules: Annotated[dict[str, str], Field(description="Dimension → the rule by which it passes.")]
+    denominator_rule: Annotated[str, Field(description="Which Records count.")] = "every slot of the plan"
+
+
+class CalibrationGiven(Model):
+    source_ref: Annotated[str, Field(min_length=1, description="Where the right answer is from.")]
+    expected: Literal["pass", "fail"]
+    observed: Literal["pass", "fail", "unknown", "not_applicable"]
+
+
+class JudgerGiven(Model):
+    version: Annotated[str, Field(min_length=1)] = "1"
+    method: Annotated[
+        Literal["client", "exact", "contains"],
+        Field(description="client: you send rows. exact, contains: ATK compares the output with the expected answer."),
+    ] = "client"
+    readiness: Literal["calibrated", "uncalibrated"] = "uncalibrated"
+    dimension: Annotated[str | None, Field(description="What a rule judges. Default: the first dimension.")] = None
+    settings: Annotated[dict[str, Any], Field(description="Of a rule: ignore_case, strip, json_field.")] = {}
+    calibration_examples: list[CalibrationGiven] = []
+
+
+class RowGiven(Model):
+    record_id: ObjectId
+    verdict: Literal["pass", "fail", "unknown", "not_applicable"]
+    dimension: Annotated[str | None, Field(description="Needed where there are several.")] = None
+    reason: str = ""
+    validity: Literal["valid", "invalid", "unknown"] | None = None
+    validity_reason: str = ""
+    score: float | None = None
+    evidence_refs: Annotated[list[dict[str, str]] | None, Field(description="Default: the Record itself.")] = None
+
+
+class StoreAssessmentRequest(WriteRequest):
+    batch_id: ObjectId
+    spec_id: Annotated[ObjectId | None, Field(description="A specification stored before.")] = None
+    evaluation_spec: Annotated[SpecGiven | None, Field(description="A specification, whole.")] = None
+    judger_id: Annotated[ObjectId | None, Field(description="A judger stored before.")] = None
+    judger: Annotated[JudgerGiven | None, Field(description="A judger, whole.")] = None
+    rows: Annotated[
+        list[RowGiven], Field(max_length=5000, description="One a Record and dimension. None for a rule's dimension.")
+    ] = []
+    rows_file: Annotated[str | None, Field(description="Instead of rows: a .csv or .jsonl file in the project.")] = None
+    supersede_reason: Annotated[
+        str | None, Field(min_length=1, description="Why the batch is judged again by this judger.")
+    ] = None
+
+
+class StoreAssessmentResponse(Response):
+    assessment_id: ObjectId
+    batch_id: ObjectId
+    spec_id: ObjectId
+    judger_id: ObjectId
+    round_id: ObjectId | None
+    row_count: int
+    counts: Annotated[dict[str, dict[str, int]], Field(description="Dimension → verdict → how many Records.")]
+    failed_case_ids: Annotated[dict[str, list[str]], Field(description="Dimension → Cases that failed; the first 20.")]
+    supersedes: str | None
+    csv_sha256: str
+
+
+@operation(
+    effect=Effect.STORE,
+    raises=(
+        judging.JudgementUnspecified,
+        judging.JudgementInvalid,
+        judging.AssessmentStands,
+        judging.BatchNotReadable,
+        VerdictsRefused,
+        SourceRefused,
+        UnknownObject,
+    ),
+    examples=(
+        Example(
+            "ATK compares outputs with expected answers.",
+            {
+                "batch_id": "batch-14-m3qa",
+                "evaluation_spec": {
+                    "dimensions": ["correct"],
+                    "dimension_rules": {"correct": "the output is the expected queue"},
+                },
+                "judger": {"method": "exact"},
+            },
+        ),
+        Example(
+            "Your own verdicts, under a specification and judger stored before.",
+            {
+                "batch_id": "batch-14-m3qa",
+                "spec_id": "spec-5-2mzr",
+                "judger_id": "judger-5-d8xw",
+                "rows": [{"record_id": "batch-14-m3qa.1", "verdict": "fail", "reason": "names the wrong queue"}],
+            },
+        ),
+    ),
+)
+def store_assessment(request: StoreAssessmentRequest, context: Context) -> StoreAssessmentResponse:
+    """Store verdicts about a batch: one for each Record and dimension, yours or those of a rule that ATK runs.
+
+    Specification and judger are stored once and named by id afterwards. Rows are short: record_id, verdict, reason;
+    validity, evidence and judger have defaults. Coverage is complete or the assessment is refused. A batch has one
+    current assessment by a judger; another one needs supersede_reason.
+    """
+    with context.transaction() as tx:
+        batch = tx.state.get(Batch, request.batch_id)
+        if batch.records_sha256 is None or not sum(batch.counts.values()):
+            raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=sum(batch.counts.values()))
+        spec = _spec(request, tx.state, tx.new_id("spec"))
+        judger = _judger(request, tx.state, tx.new_id("judger"))
+        for stored in (spec, judger):
+            if stored.id not in tx.state.objects.get(stored.kind, {}):
+                tx.put(stored)
+        standing = judging.current(tx.state.all(Assessment), batch.id, judger.digest, spec.digest)
+        if standing is not None and not request.supersede_reason:
+            raise judging.AssessmentStands(batch_id=batch.id, judger_id=judger.id, assessment_id=standing.id)
+        records = contents.records(context.project, tx.state, batch.id)
+        given = [*_client_rows(request, context), *_rule_rows(context, tx.state, batch, spec, judger, records)]
+        rows = expand_rows(given, [r.id for r in records], spec.dimensions, batch.id, judger.method)
+        masked = [VerdictRow.model_validate(context.project.masker.value(r.model_dump(mode="json"))) for r in rows]
+        with context.project.staging("assessments") as staging:
+            assessment_id = tx.new_id("assessment")
+            written = staging.write("assessment.csv", [write_assessment_csv(masked)])
+            tx.place(staging, f"assessments/{assessment_id}")
+            assessment = tx.put(
+                Assessment(
+                    id=assessment_id,
+                    batch_id=batch.id,
+                    spec_id=spec.id,
+                    spec_digest=spec.digest,
+                    judger_id=judger.id,
+                    judger_digest=judger.digest,
+                    judger_readiness=judger.readiness,
+                    csv_sha256=written.sha256,
+                    row_count=len(rows),
+                    counts=_counts(rows),
+                    supersedes=standing.id if standing else None,
+                    supersede_reason=request.supersede_reason if standing else None,
+                    created_at=context.timestamp,
+                )
+            )
+            return tx.commit(_response(assessment, batch, rows, records, tx.state))
+
+
+def _spec(request: StoreAssessmentRequest, state: State, new_id: str) -> EvaluationSpec:
+    known = state.all(EvaluationSpec)
+    if request.evaluation_spec is not None:
+        return judging.spec_from(request.evaluation_spec.model_dump(mode="json"), new_id, request.batch_id, known)
+    if request.spec_id:
+        return state.get(EvaluationSpec, request.spec_id)
+    ids = [s.id for s in known[-3:]]
+    raise judging.JudgementUnspecified(
+        batch_id=request.batch_id, field="evaluation_spec", id_field="spec_id", known=ids
+    )
+
+
+def _judger(request: StoreAssessmentRequest, state: State, new_id: str) -> Judger:
+    known = state.all(Judger)
+    if request.judger is not None:
+        _check_settings(request, request.judger)
+        return judging.judger_from(request.judger.model_dump(mode="json"), new_id, request.batch_id, known)
+    if request.judger_id:
+        return state.get(Judger, request.judger_id)
+    ids = [j.id for j in known[-3:]]
+    raise judging.JudgementUnspecified(batch_id=request.batch_id, field="judger", id_field="judger_id", known=ids)
+
+
+def _check_settings(request: StoreAssessmentRequest, judger: JudgerGiven) -> None:
+    if judger.method == "client":
+        return
+    try:
+        RuleSettings.model_validate(judger.settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = f"settings.{'.'.join(str(p) for p in first['loc'])}: {first['msg']}; a rule has {_settings()}"
+        raise judging.JudgementInvalid(batch_id=request.batch_id, field="judger", problem=problem) from None
+
+
+def _settings() -> str:
+    return ", ".join(RuleSettings.model_fields)
+
+
+def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict[str, Any]]:
+    rows = [row.model_dump(mode="json", exclude_none=True) for row in request.rows]
+    if request.rows_file:
+        rows += read_rows_file(os.path.join(context.root, os.path.expanduser(request.rows_file)))
+    return rows
+
+
+def _rule_rows(  # noqa: PLR0913, PLR0917 - what a rule looks at
+    context: Context,
+    state: State,
+    batch: Batch,
+    spec: EvaluationSpec,
+    judger: Judger,
+    records: Sequence[EvidenceRecord],
+) -> list[dict[str, Any]]:
+    """Runs the judger's rule over every Record; no rows for a judger that is the client."""
+    if judger.method == "client":
+        return []
+    rule: Judge = find(judges, Judge)[judger.method]
+    cases = {c.id: c for c in contents.cases(context.project, state, batch.dataset_id)}
+    value = state.find(Round, batch.round_id)
+    late = bool(value and value.plan and value.plan.timeout_is_failure)
+    settings, masker = RuleSettings.model_validate(judger.settings), context.project.masker
+    rows = []
+    for record in records:
+        case = cases[record.case_id]
+        evidence = Evidence(
+            expected=case.expected,
+            expected_present=case.expected_present,
+            output=record.output,
+            output_truncated=record.execution.stdout_truncated,
+            status=record.execution.status,
+        )
+        found = rule.judge(evidence, masker, settings, timeout_is_failure=late)
+        rows.append(
+            {
+                "record_id": record.id,
+                "dimension": judger.dimension or spec.dimensions[0],
+                "verdict": found.verdict,
+                "reason": found.reason,
+                "validity": found.validity,
+                "validity_reason": found.reason if found.validity != "valid" else "",
+            }
+        )
+    return rows
+
+
+def _counts(rows: Sequence[VerdictRow]) -> dict[str, dict[Any, int]]:
+    counts: dict[str, dict[Any, int]] = {}
+    for row in rows:
+        own = counts.setdefault(row.dimension, {})
+        own[row.verdict] = own.get(row.verdict, 0) + 1
+    return counts
+
+
+def _response(
+    found: Assessment, batch: Batch, rows: Sequence[VerdictRow], records: Sequence[EvidenceRecord], state: State
+) -> StoreAssessmentResponse:
+    cases: Mapping[str, str] = {r.id: r.case_id for r in records}
+    failed: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.verdict == "fail":
+            failed.setdefault(row.dimension, {})[cases[row.record_id]] = None
+    calls = [NextCall("read_record", {"record_id": found.id, "field": "rows"})]
+    if batch.round_id is None:
+        opened = [r for r in state.all(Round) if r.status == "analysis_only"]
+        diagnose = [
+            NextCall("store_diagnosis", {"round_id": r.id}, {"issues": "what fails and why"}) for r in opened[:1]
+        ]
+        calls = [
+            *(diagnose or [NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})]),
+            *calls,
+        ]
+    else:
+        calls = [NextCall("get_status", {"round_id": batch.round_id}), *calls]
+    return StoreAssessmentResponse(
+        message=f"{found.id} holds {found.row_count} verdicts about {batch.id}.",
+        warnings=[f"{batch.id} is {batch.status}; a comparison needs sealed batches."]
+        if batch.status != "sealed"
+        else [],
+        assessment_id=found.id,
+        batch_id=batch.id,
+        spec_id=found.spec_id,
+        judger_id=found.judger_id,
+        round_id=batch.round_id,
+        row_count=found.row_count,
+        counts={d: {str(k): n for k, n in c.items()} for d, c in found.counts.items()},
+        failed_case_ids={d: list(ids)[:20] for d, ids in failed.items()},
+        supersedes=found.supersedes,
+        csv_sha256=found.csv_sha256,
+        next=steps(*calls),
+    )

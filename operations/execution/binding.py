@@ -1,0 +1,300 @@
+"""One run being planned: which content it is bound to, which slots it has, and whether it may be paid."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from operations.context import Context
+from operations.execution.plan import agent_environment
+from operations.tuning import budget, lifecycle, running
+from operations.tuning.identity import declared_inputs, runner_digest
+from storage import contents, effects
+from storage.checkpoints import Change, changes_between, draft_changes, inverse
+from storage.errors import AtkError, NextCall
+from storage.git import Git
+from storage.projection import UnknownObject
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate
+from storage.schema.datasets import Case, Dataset
+from storage.schema.evidence import Slot
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Plan, Revision, Round
+from storage.schema.validations import Validation
+from storage.transaction import Transaction
+from storage.worktree import Head, Surroundings, ready, surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a caller asked to be run; None where the plan or the project decides."""
+
+    dataset_id: str | None
+    revision_id: str | None
+    revision_commit: str | None
+    round_id: str | None
+    phase: Literal["incremental", "final"]
+    case_ids: list[str] | None
+    repeats: int | None
+    concurrency: int | None
+    timeout_seconds: float | None
+    batch_timeout_seconds: int
+
+
+@dataclass(kw_only=True, eq=False)
+class WorktreeNotTheRevision(AtkError):
+    """The worktree holds something else than what was sealed or committed."""
+
+    message = (
+        "The worktree is not {revision_id} any more: {paths} differ. A run is bound to a Revision's real content. Put "
+        "those files back; edits to a sealed candidate belong in a new one."
+    )
+    next_calls = (NextCall("get_status"),)
+
+    revision_id: str
+    paths: list[str]
+
+
+class BoundRun:
+    """One run being planned: what it runs, over what, and what that costs."""
+
+    def __init__(self, wanted: Wanted, context: Context, tx: Transaction) -> None:
+        self.wanted, self.context, self.tx = wanted, context, tx
+        self.project = tx.state.all(ProjectRecord)[0]
+        if not self.project.command:
+            raise lifecycle.NotRunnable(step="run_evaluation")
+        running.require_protected(self.project)
+        tx.require_free("worktree")
+        self.round = tx.state.get(Round, wanted.round_id) if wanted.round_id else None
+        self.plan: Plan | None = None
+        self.batch_id = tx.new_id("batch")
+        self.revision: Revision | None = None
+        self.switch: tuple[Change, ...] = ()
+        self.slots: list[Slot] = []
+        if self.round is not None:
+            self.plan = lifecycle.plan_of(self.round, "run_evaluation")
+            allowed = ("ready", "optimizing") if wanted.phase == "incremental" else ("optimizing", "finalizing")
+            lifecycle.require_status(self.round, f"a run of phase {wanted.phase}", *allowed)
+        self.dataset = tx.state.get(Dataset, self._dataset_id())
+        self.cases = {c.id: c for c in contents.cases(context.project, tx.state, self.dataset.id)}
+
+    def _dataset_id(self) -> str:
+        if self.plan is not None:
+            self._as_planned("dataset_id", self.wanted.dataset_id, self.plan.dataset_id)
+            return self.plan.dataset_id
+        if self.wanted.dataset_id:
+            return self.wanted.dataset_id
+        known = self.tx.state.all(Dataset)
+        if len(known) != 1:
+            raise UnknownObject(kind="dataset", given="(not given)", known=[d.id for d in known[-5:]])
+        return known[0].id
+
+    def _as_planned(self, field: str, given: object, planned: object) -> None:
+        if given is not None and given != planned and self.round is not None:
+            raise running.RunNotPlanned(round_id=self.round.id, field=field, given=str(given), planned=str(planned))
+
+    # ---- which content ------------------------------------------------------------------------------------
+
+    def bind(self, git: Git, scratch: str) -> dict[str, Any]:
+        """Finds the Revision and the changes that bring the worktree to it. Returns what sealing the run needs."""
+        head = ready(git)
+        if self.round is None:
+            present, around = self._head(git, head)
+        else:
+            lifecycle.require_at(self.round, head=head.commit, branch=head.branch)
+            around = Surroundings.model_validate(self.round.surroundings)
+            present = self._present(self.round)
+        if differing := [c.path for c in draft_changes(git, present.commit, around, scratch, at_head=False)]:
+            if present.origin == "candidate" and self.round and self.round.pending_candidate_id:
+                raise WorktreeNotTheRevision(revision_id=present.id, paths=differing)
+            raise lifecycle.FilesInTheWay(paths=differing)
+        revision = self._revision(present)
+        self.switch = switch = changes_between(git, present.commit, revision.commit, around.raw)
+        baseline = self.round.baseline_commit if self.round else head.commit
+        own = changes_between(git, baseline, revision.commit, around.raw)
+        back = effects.rewrite(inverse(switch), around.folders) if switch else None
+        return {
+            "commit": revision.commit,
+            "surroundings": around.model_dump(mode="json"),
+            "inputs": declared_inputs(self.project),
+            "own_changes": [{"path": c.path} for c in own],
+            "switch": bool(switch),
+            "switch_back": back,
+        }
+
+    def _head(self, git: Git, head: Head) -> tuple[Revision, Surroundings]:
+        given = self.wanted.revision_commit
+        if given is None or not head.commit.startswith(given.lower()):
+            problem = (
+                "without a Round, revision_commit has to be HEAD"
+                if given
+                else "neither round_id nor revision_commit is given"
+            )
+            raise running.RevisionMismatch(
+                given=given or self.wanted.revision_id or "(nothing)", problem=problem, possible=[head.commit]
+            )
+        around = surroundings(git, declared_inputs(self.project))
+        if around.dirty:
+            raise lifecycle.FilesInTheWay(paths=sorted(around.dirty))
+        for known in self.tx.state.all(Revision):
+            if (known.origin, known.commit, known.surroundings_digest) == ("head", head.commit, around.digest):
+                return known, around
+        fresh = Revision(
+            id=self.tx.new_id("revision"),
+            origin="head",
+            commit=head.commit,
+            tree=head.tree,
+            surroundings_digest=around.digest,
+            created_at=self.context.timestamp,
+        )
+        return fresh, around
+
+    def _present(self, value: Round) -> Revision:
+        """The Revision that the worktree holds now."""
+        pending = self.tx.state.find(Candidate, value.pending_candidate_id)
+        if pending is None:
+            return self.tx.state.get(Revision, value.current_revision_id)
+        if pending.status == "draft":
+            lifecycle.require_nothing_pending(value, pending, "run_evaluation")
+        return self.tx.state.get(Revision, str(pending.revision_id))
+
+    def _revision(self, present: Revision) -> Revision:
+        if self.round is None:
+            self.revision = present
+            return present
+        state = self.tx.state
+        accepted = [state.get(Candidate, c).revision_id for c in self.round.accepted_candidate_ids]
+        possible = [self.round.baseline_revision_id, *(str(r) for r in accepted), present.id]
+        wanted = self.wanted.revision_id or present.id
+        if wanted not in possible:
+            problem = "it is neither the baseline, nor an accepted, nor the sealed revision of this Round"
+            raise running.RevisionMismatch(given=wanted, problem=problem, possible=list(dict.fromkeys(possible)))
+        self.revision = state.get(Revision, wanted)
+        if self.wanted.phase == "final":
+            pending = state.find(Candidate, self.round.pending_candidate_id)
+            lifecycle.require_nothing_pending(self.round, pending, "a final run")
+            running.require_final_open(self.round, self.revision, state.all(Batch))
+        return self.revision
+
+    def record_revision(self) -> None:
+        """Records a Revision that the run issues, and that a first final run ends the optimizing."""
+        if self.revision is not None and self.tx.state.find(Revision, self.revision.id) is None:
+            self.tx.put(self.revision)
+        if self.round is not None and self.wanted.phase == "final" and self.round.status != "finalizing":
+            self.tx.put(lifecycle.changed(self.round, status="finalizing"))
+
+    # ---- over what ----------------------------------------------------------------------------------------
+
+    def plan_slots(self) -> None:
+        """Plans each Case at each repeat as a slot, numbered from 1, if the budget can pay for them."""
+        chosen, repeats = self._chosen(), self._repeats()
+        if self.round is not None and self.plan is not None:
+            budget.require_executions(
+                self.round,
+                self.plan,
+                self.tx.state.all(Batch),
+                len(chosen) * repeats,
+                final=self.wanted.phase == "final",
+                step=f"a run of {len(chosen)} Cases at {repeats} repeats",
+            )
+        planned = [(case, repeat) for repeat in range(1, repeats + 1) for case in chosen]
+        self.slots = [
+            Slot(
+                n=n,
+                record_id=f"{self.batch_id}.{n}",
+                case_id=case.id,
+                case_fingerprint=case.fingerprint,
+                repeat=repeat,
+            )
+            for n, (case, repeat) in enumerate(planned, start=1)
+        ]
+
+    def _chosen(self) -> list[Case]:
+        possible = list(self.cases)
+        whole = possible
+        if self.plan is not None and self.round is not None:
+            possible = list(self.plan.case_ids)
+            whole = possible
+            if self.wanted.phase == "incremental":
+                state = self.tx.state
+                pending = state.find(Candidate, self.round.pending_candidate_id)
+                issue_id = pending.primary_issue_id if pending else None
+                compared = running.incremental_cases(
+                    self.plan, self.round, state.all(Candidate), state.all(Validation), issue_id
+                )
+                whole = list(compared)
+            for case_id in possible:
+                self._as_planned(
+                    f"fingerprint of {case_id}", self.cases[case_id].fingerprint, self.plan.case_fingerprints[case_id]
+                )
+        wanted = whole if self.wanted.case_ids is None else self.wanted.case_ids
+        strangers = [c for c in wanted if c not in possible]
+        if strangers or not wanted or len(set(wanted)) != len(wanted):
+            raise running.UnknownCases(given=strangers or list(wanted) or ["nothing"])
+        if self.wanted.phase == "final" and set(wanted) != set(whole):
+            self._as_planned("case_ids", f"{len(wanted)} Cases", f"all {len(whole)} Cases for a final side")
+        return (
+            [self.cases[c] for c in whole if c in set(wanted)]
+            if set(wanted) <= set(whole)
+            else [self.cases[c] for c in wanted]
+        )
+
+    def _repeats(self) -> int:
+        if self.plan is None:
+            return self.wanted.repeats or 1
+        planned = self.plan.final_repeats if self.wanted.phase == "final" else self.plan.incremental_repeats
+        self._as_planned("repeats", self.wanted.repeats, planned)
+        return planned
+
+    @property
+    def concurrency(self) -> int:
+        """How many attempts run side by side."""
+        if self.plan is None:
+            return self.wanted.concurrency or 2
+        self._as_planned("concurrency", self.wanted.concurrency, self.plan.concurrency)
+        return self.plan.concurrency
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that one attempt may take."""
+        if self.plan is None:
+            return self.wanted.timeout_seconds or self.project.timeout_seconds
+        self._as_planned("timeout_seconds", self.wanted.timeout_seconds, self.plan.timeout_seconds)
+        return self.plan.timeout_seconds
+
+    def batch(self) -> Batch:
+        """Returns the batch as it begins."""
+        revision = self._bound()
+        return Batch(
+            id=self.batch_id,
+            status="running",
+            phase=self.wanted.phase,
+            dataset_id=self.dataset.id,
+            round_id=self.round.id if self.round else None,
+            revision_id=revision.id,
+            commit=revision.commit,
+            tree=revision.tree,
+            case_ids=tuple(c.id for c in self._chosen()),
+            repeats=self._repeats(),
+            slots=len(self.slots),
+            concurrency=self.concurrency,
+            timeout_seconds=self.timeout,
+            run_config_digest=self.project.run_config_digest,
+            runner_digest=runner_digest(self.project),
+            started_at=self.context.timestamp,
+            started_record=self.tx.number,
+            environment={
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "target_python": self.project.python,
+                "variables": sorted(agent_environment(self.project.environment)),
+                "executable": sys.executable,
+            },
+        )
+
+    def _bound(self) -> Revision:
+        if self.revision is None:
+            raise RuntimeError("BUG: a run is recorded before it is bound to a Revision")
+        return self.revision
