@@ -1,73 +1,123 @@
-"""A run's `attempts.log`: what its supervisor confirmed, read back.
+"""A run's `attempts.log`, read back: what its supervisor confirmed, and what it began.
 
-Frames (storage.frames): `started` before an agent starts, `finished` with its whole Record, `ended` with the
-reason at the end. Only `finished` counts: an attempt that started and did not finish is unknown.
+A frame (storage.frames) is `started` (record_id, n, at), `finished` (record) or `ended` (reason). A Record counts once
+its `finished` frame is on the disk. What was started and has no `finished` frame is unknown: it may have had effects.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
 
-from storage.files import Folder, StoreDamaged
-from storage.frames import Frame, scan
+from storage.frames import HEADER, ORIGIN, Frame, Tail, scan
+from storage.schema.evidence import EvidenceRecord
 
 FILE = "attempts.log"
+EndReason = Literal["all_done", "stopped", "server_gone", "batch_timeout", "infra_failures"]
+"""Why a supervisor ended its run. A log without one was left by a supervisor that was killed or could not write."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempts:
-    """What a log says. `finished` maps a Record's number to its frame's place in the file."""
+    """What a log says as a whole. Grows with the number of attempts, never with their outputs."""
 
-    finished: dict[int, tuple[int, int]]
-    started: dict[int, str]
-    """Numbers and record ids of attempts that began."""
-    counts: dict[str, int]
-    ended: str | None
+    path: str
+    finished: set[str] = field(default_factory=set)
+    """Ids of the Records that count."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Where each of them begins in the file, by its number."""
+    unfinished: dict[str, None] = field(default_factory=dict)
+    """Ids of the Records that were started and have no known end, in the order of their start."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many Records have each status."""
+    ended: EndReason | None = None
+    """Why the last supervisor ended; None while one runs, or when it could not say."""
+    tail: Tail = field(default_factory=lambda: Tail("clean", 0))
+    digest: str = ORIGIN
+    """The digest of the last whole frame."""
 
-    @property
-    def unknown(self) -> list[str]:
-        """Ids of Records that were begun and not finished."""
-        return [record_id for n, record_id in self.started.items() if n not in self.finished]
+    def records(self) -> Iterator[EvidenceRecord]:
+        """Yields the Records that count, in the order in which they ended, one at a time from the file."""
+        for found in read_frames(self.path):
+            if isinstance(found, Frame) and found.body["kind"] == "finished":
+                yield EvidenceRecord.model_validate(found.body["record"])
+
+    def in_order(self) -> Iterator[dict[str, Any]]:
+        """Yields the Records that count as plain values in the order of their numbers, one at a time from the file."""
+        if not self.places:
+            return
+        with open(_opened(self.path), "rb") as file:
+            for n in sorted(self.places):
+                file.seek(self.places[n])
+                yield json.loads(file.readline()[HEADER:])["record"]
+
+    def take(self, found: Frame | Tail) -> None:
+        """Takes in the next thing that `read_frames` found."""
+        if isinstance(found, Tail):
+            self.tail = found
+            return
+        body = found.body
+        self.digest = found.digest
+        self.ended = None
+        if body["kind"] == "started":
+            self.unfinished[body["record_id"]] = None
+        elif body["kind"] == "finished":
+            record = body["record"]
+            self.unfinished.pop(record["id"], None)
+            self.finished.add(record["id"])
+            self.places[record["n"]] = found.start
+            self.counts[record["execution"]["status"]] += 1
+        else:
+            self.ended = cast("EndReason", body["reason"])
 
 
-def read_attempts(store: Folder, batch_id: str) -> Attempts:
-    """Reads the log of a batch. A torn tail is an attempt that was not confirmed.
+def read_attempts(path: str) -> Attempts:
+    """Returns what the log at `path` says; one that does not exist yet says nothing.
 
-    Raises:
-        StoreDamaged: A frame that was confirmed is not what was written.
+    Time grows with the file's size, memory with the number of attempts. `tail` says whether the end is torn or damaged.
     """
-    path = f"evidence/{batch_id}/{FILE}"
-    finished: dict[int, tuple[int, int]] = {}
-    started: dict[int, str] = {}
-    counts: dict[str, int] = {}
-    ended = None
-    for frame in _frames(store, path):
-        match frame.body["kind"]:
-            case "started":
-                started[frame.body["n"]] = frame.body["record_id"]
-            case "finished":
-                record = frame.body["record"]
-                finished[record["n"]] = (frame.start, frame.end)
-                status = record["execution"]["status"]
-                counts[status] = counts.get(status, 0) + 1
-            case "ended":
-                ended = str(frame.body["reason"])
-    return Attempts(finished, started, counts, ended)
+    attempts = Attempts(path)
+    for found in read_frames(path):
+        attempts.take(found)
+    return attempts
 
 
-def finished_records(store: Folder, batch_id: str) -> Iterator[dict[str, Any]]:
-    """Yields the confirmed Records of a batch in the order in which they finished."""
-    for frame in _frames(store, f"evidence/{batch_id}/{FILE}"):
-        if frame.body["kind"] == "finished":
-            yield frame.body["record"]
+class AttemptsFollower:
+    """Follows a log that is being written: each `update` reads only what is new."""
+
+    def __init__(self, path: str) -> None:
+        self._attempts = Attempts(path)
+
+    def update(self) -> Attempts:
+        """Returns what the log says by now. A frame that is still being written is left for the next time."""
+        seen = self._attempts
+        for found in read_frames(seen.path, offset=seen.tail.offset, prev=seen.digest):
+            seen.take(found)
+        return seen
 
 
-def _frames(store: Folder, path: str) -> Iterator[Frame]:
-    data = store.read(path) if store.exists(path) else b""
-    for found in scan(data):
-        if isinstance(found, Frame):
+def read_frames(path: str, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame | Tail]:
+    """Yields the frames of a file from `offset`, then one `Tail`, with one frame in memory at a time."""
+    try:
+        handle = _opened(path)
+    except FileNotFoundError:
+        yield Tail("clean", offset)
+        return
+    with open(handle, "rb") as file:
+        file.seek(offset)
+        # A frame is a line: its body has no line break of its own.
+        for line in file:
+            found = next(scan(line, offset=offset, prev=prev))
             yield found
-        elif found.state == "damaged":
-            raise StoreDamaged(path=store.full(path), place=f" at byte {found.offset}", reason=found.reason)
+            if isinstance(found, Tail):
+                return
+            prev, offset = found.digest, found.end
+    yield Tail("clean", offset)
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

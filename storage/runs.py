@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from storage import checkpoints, effects
-from storage.attempts import Attempts, finished_records, read_attempts
-from storage.files import Stored
+from storage.attempts import FILE, Attempts, read_attempts
+from storage.files import Stored, StoreDamaged
 from storage.frames import canonical
 from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
@@ -35,8 +35,11 @@ def sealed_body(project: Project, state: State, run: OpenRun) -> dict[str, Any]:
         changed = worktree_differs(git, run.details, scratch)
         if run.details.get("switch"):
             effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
-    attempts = read_attempts(project.store, batch.id)
-    stored = _write_records(project, batch.id)
+    attempts = read_attempts(project.store.full(f"evidence/{batch.id}/{FILE}"))
+    if attempts.tail.state == "damaged":
+        place = f" at byte {attempts.tail.offset}"
+        raise StoreDamaged(path=attempts.path, place=place, reason=attempts.tail.reason)
+    stored = _write_records(project, batch.id, attempts)
     sealed = _sealed(project, batch, attempts, stored, changed)
     path = f"evidence/{batch.id}/{RECORDS}"
     return {
@@ -65,21 +68,20 @@ def clear_work(project: Project, run: OpenRun) -> None:
     project.store.remove_tree(f"work/{run.batch_id}")
 
 
-def _write_records(project: Project, batch_id: str) -> Stored:
+def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Stored:
     """Writes the confirmed Records in the order of their numbers. Done again it replaces an unfinished try."""
     store = project.store
     path = f"evidence/{batch_id}/{RECORDS}"
     store.remove_tree(path)
     # Numbers are fixed when a run is planned; the order of finishing is not the order of slots.
-    records = sorted(finished_records(store, batch_id), key=lambda record: int(record["n"]))
-    stored = store.write_new(path, (canonical(record) + b"\n" for record in records))
+    stored = store.write_new(path, (canonical(record) + b"\n" for record in attempts.in_order()))
     store.sync(f"evidence/{batch_id}")
     return stored
 
 
 def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, changed: Sequence[str]) -> Batch:
     planned = {n: f"{batch.id}.{n}" for n in range(1, batch.slots + 1)}
-    missing = tuple(record_id for n, record_id in planned.items() if n not in attempts.finished)
+    missing = tuple(record_id for record_id in planned.values() if record_id not in attempts.finished)
     infra = attempts.counts.get("infra_error", 0) + attempts.counts.get("cancelled", 0)
     status: BatchStatus
     if changed:
@@ -99,7 +101,7 @@ def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, 
             "end_reason": attempts.ended or "server_gone",
             "counts": dict(attempts.counts),
             "missing_record_ids": missing,
-            "unknown_record_ids": tuple(attempts.unknown),
+            "unknown_record_ids": tuple(attempts.unfinished),
             "records_sha256": stored.sha256,
             "records_bytes": stored.size,
             "notes": (*batch.notes, *project.masker.value(notes)),

@@ -1,4 +1,4 @@
-"""A run's `attempts.log`: appended by its supervisor, one flush to a step, and read by everybody else.
+"""Writes a run's `attempts.log`: appended by its supervisor, one flush to a step (read: storage.attempts).
 
 A frame is `started` (record_id, n, at), `finished` (record) or `ended` (reason). A Record counts once its `finished`
 frame is on the disk. What was started and has no `finished` frame is unknown: it may have had its effects.
@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, ClassVar, Literal, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from storage.attempts import read_attempts
 from storage.errors import AtkError, NextCall
 from storage.files import sync_file, write_all
-from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
-from storage.schema.evidence import EvidenceRecord
-
-EndReason = Literal["all_done", "stopped", "server_gone", "batch_timeout", "infra_failures"]
-"""Why a supervisor ended its run. A log without one was left by a supervisor that was killed or could not write."""
+from storage.frames import encode
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,101 +43,6 @@ class RunIsLive(AtkError):
         "The run's log at {path} is being written by a supervisor that is alive. Wait for the run or stop it."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("wait_for_batch"), NextCall("stop_batch"))
-
-
-@dataclass
-class Attempts:
-    """What a log says as a whole. Grows with the number of attempts, never with their outputs."""
-
-    path: str
-    finished: set[str] = field(default_factory=set)
-    """Ids of the Records that count."""
-    unfinished: dict[str, None] = field(default_factory=dict)
-    """Ids of the Records that were started and have no known end, in the order of their start."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """How many Records have each status."""
-    ended: EndReason | None = None
-    """Why the last supervisor ended; None while one runs, or when it could not say."""
-    tail: Tail = field(default_factory=lambda: Tail("clean", 0))
-    digest: str = ORIGIN
-    """The digest of the last whole frame."""
-
-    def records(self) -> Iterator[EvidenceRecord]:
-        """Yields the Records that count, in the order in which they ended, one at a time from the file."""
-        for found in read_frames(self.path):
-            if isinstance(found, Frame) and found.body["kind"] == "finished":
-                yield EvidenceRecord.model_validate(found.body["record"])
-
-    def take(self, found: Frame | Tail) -> None:
-        """Takes in the next thing that `read_frames` found."""
-        if isinstance(found, Tail):
-            self.tail = found
-            return
-        body = found.body
-        self.digest = found.digest
-        self.ended = None
-        if body["kind"] == "started":
-            self.unfinished[body["record_id"]] = None
-        elif body["kind"] == "finished":
-            record = body["record"]
-            self.unfinished.pop(record["id"], None)
-            self.finished.add(record["id"])
-            self.counts[record["execution"]["status"]] += 1
-        else:
-            self.ended = cast("EndReason", body["reason"])
-
-
-def read_attempts(path: str) -> Attempts:
-    """Returns what the log at `path` says; one that does not exist yet says nothing.
-
-    Time grows with the file's size, memory with the number of attempts. `tail` says whether the end is torn or damaged.
-    """
-    attempts = Attempts(path)
-    for found in read_frames(path):
-        attempts.take(found)
-    return attempts
-
-
-class AttemptsFollower:
-    """Follows a log that is being written: each `update` reads only what is new."""
-
-    def __init__(self, path: str) -> None:
-        self._attempts = Attempts(path)
-
-    def update(self) -> Attempts:
-        """Returns what the log says by now. A frame that is still being written is left for the next time."""
-        seen = self._attempts
-        for found in read_frames(seen.path, offset=seen.tail.offset, prev=seen.digest):
-            seen.take(found)
-        return seen
-
-
-def read_frames(path: str, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame | Tail]:
-    """Yields the frames of a file from `offset`, then one `Tail`, with one frame in memory at a time."""
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below
-    except FileNotFoundError:
-        yield Tail("clean", offset)
-        return
-    with file:
-        while True:
-            file.seek(offset)
-            found = next(scan(_one_frame(file), offset=offset, prev=prev))
-            yield found
-            if isinstance(found, Tail):
-                return
-            prev, offset = found.digest, found.end
-
-
-def _one_frame(file: BinaryIO) -> bytes:
-    """Returns the bytes of the next frame and one more, which tells a last frame from one that others follow."""
-    header = file.read(HEADER)
-    left = os.fstat(file.fileno()).st_size - file.tell()
-    try:
-        wanted = int(header[:8], 16) + 2
-    except ValueError:
-        wanted = left
-    return header + file.read(max(0, min(wanted, left)))
 
 
 class AttemptsLog:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from operations.execution.attempts import AttemptsFollower
 from operations.execution.launch import RunHandle, launch
-from operations.execution.plan import ATTEMPTS_LOG, STOP_FILE
+from operations.execution.plan import STOP_FILE
+from storage.attempts import FILE, AttemptsFollower
 from storage.errors import AtkError
 from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
@@ -87,7 +87,7 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
         UnknownObject: There is no such batch.
         AtkError: The run cannot be sealed; the error says what is in the way.
     """
-    follower = AttemptsFollower(project.store.full(f"evidence/{batch_id}/{ATTEMPTS_LOG}"))
+    follower = AttemptsFollower(project.store.full(f"evidence/{batch_id}/{FILE}"))
     end = time.monotonic() + seconds
     shown = -1
     while True:

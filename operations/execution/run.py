@@ -18,13 +18,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from operations.execution import processes
-from operations.execution.attempts import AttemptsLog, EndReason
+from operations.execution.attempts import AttemptsLog
 from operations.execution.cases import CaseFile
 from operations.execution.command import check_template
 from operations.execution.evidence import Recorder
 from operations.execution.guardian import Ended, Guardian, Settings, fork_guardian
 from operations.execution.plan import STOP_FILE, RunPlan
 from operations.execution.preparation import Prepared, prepare
+from storage.attempts import EndReason
 from storage.masking import Masker, load_key
 from storage.schema.evidence import EvidenceRecord, Slot
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.tuning import freezing, lifecycle, planning
+from operations.tuning import comparing, freezing, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
 from storage.errors import NextCall
@@ -21,6 +21,7 @@ from storage.schema.candidates import Issue
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
+from storage.schema.validations import Validation
 from storage.worktree import check_patterns, ready
 
 CaseIds = list[str]
@@ -158,7 +159,10 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> tup
     )
     plan = freezing.make_plan(given, stored)
     check_patterns([*plan.allowed_paths, *plan.protected_paths])
-    return plan, value, planning.check_plan(plan)
+    plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
+    charged = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
+    looks = {c: charged[f] for c, f in plan.case_fingerprints.items() if f in charged}
+    return plan, value, planning.check_plan(plan, looks=looks)
 
 
 def _response(value: Round, plan: Plan, facts: dict[str, Any], *, frozen: bool) -> FreezeRoundResponse:

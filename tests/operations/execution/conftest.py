@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from operations.execution.attempts import read_attempts
 from operations.execution.launch import launch
 from operations.execution.plan import RunPlan, agent_environment, write_plan
+from storage.attempts import read_attempts
 from storage.masking import create_key
 from storage.schema.evidence import Slot
 

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from operations.execution.attempts import AttemptsFollower, AttemptsLog, AttemptsLogDamaged, RunIsLive, read_attempts
+from operations.execution.attempts import AttemptsLog, AttemptsLogDamaged, RunIsLive
+from storage.attempts import AttemptsFollower, read_attempts
 from storage.schema.evidence import EvidenceRecord, Execution
 
 
