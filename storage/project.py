@@ -259,6 +259,17 @@ class Project:
             self._tidied = False
             return self.recovered(held)
 
+    def give_up(self, call: Call, number: int, reason: str) -> bool:
+        """Closes what a crash left open in record `number` and leaves every file as it is. Returns whether it did."""
+        with exclusive(self.store, call.operation, call.at) as held:
+            before = self.catch_up(held)
+            state = recovery.give_up(self, before, number, reason, held)
+            if state is None:
+                return False
+            changed = [key for key, n in state.written.items() if before.written.get(key) != n]
+            views.write(self.store, state, changed)
+            return True
+
     def append(self, body: dict[str, Any], held: Held) -> State:
         """Appends one record, and takes it into the state."""
         with self._guard:

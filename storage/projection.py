@@ -20,17 +20,12 @@ RecordT = TypeVar("RecordT", bound=Record)
 class UnknownObject(AtkError):
     """A request names an object that the project does not have."""
 
-    message = "There is no {kind} {given!r} in this project. {known_kind}s there are: {known}."
+    message = "There is no {kind} {given!r} in this project. The newest there are: {known}."
     next_calls = (NextCall("get_status"),)
 
     kind: str
     given: str
     known: list[str]
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The fields, and the kind as a sentence begins."""
-        return {**super().facts, "known_kind": self.kind.capitalize()}
 
 
 @dataclass(frozen=True)

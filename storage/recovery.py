@@ -68,6 +68,24 @@ def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
     return state
 
 
+def give_up(project: Project, state: State, number: int, reason: str, held: Held) -> State | None:
+    """Records an open intent as undone, or seals an open run, and leaves every file as it is.
+
+    The way out when a target is in no known state and the person does not want either of the known ones back.
+    Returns the state after, or None when nothing of that number is open, or its process still lives.
+    """
+    intent = state.intents.get(number)
+    if intent is not None and not is_alive(project.store, intent.owner):
+        body = {"kind": "undone", "intent": number, "op": intent.operation, "at": intent.at, "left_as_is": True}
+        return project.append({**body, "reason": reason}, held)
+    for run in state.runs.values():
+        if run.number == number and not is_alive(project.store, run.owner):
+            sealed = project.append(runs.sealed_body(project, state, run, restore=False), held)
+            runs.clear_work(project, run)
+            return sealed
+    return None
+
+
 def tidy(project: Project, state: State) -> None:
     """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing."""
     store = project.store

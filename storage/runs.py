@@ -24,8 +24,10 @@ RECORDS = "records.jsonl"
 NOTE_LIMIT = 20
 
 
-def sealed_body(project: Project, state: State, run: OpenRun) -> dict[str, Any]:
+def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool = True) -> dict[str, Any]:
     """Restores the worktree, writes `records.jsonl`, and returns the journal record that seals the batch.
+
+    With `restore` false the worktree is left as it is, and the batch is contaminated.
 
     Raises:
         AtkError: The worktree holds content that is neither the run's nor the one before it; nothing was changed.
@@ -33,7 +35,9 @@ def sealed_body(project: Project, state: State, run: OpenRun) -> dict[str, Any]:
     batch = state.get(Batch, run.batch_id)
     with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
         changed = worktree_differs(git, run.details, scratch)
-        if run.details.get("switch"):
+        if not restore:
+            changed = changed or ["(the worktree was left as it was)"]
+        elif run.details.get("switch"):
             effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
     attempts = read_attempts(project.store.full(f"evidence/{batch.id}/{FILE}"))
     if attempts.tail.state == "damaged":

@@ -24,7 +24,7 @@ class PlanIncomplete(AtkError):
     """Something that a plan needs is neither given nor stored."""
 
     message = "The plan has no {field}: {reason}."
-    next_calls = (NextCall("{tool}", {"round_id": "{round_id}"}, {"{field}": "what the message asks for"}),)
+    next_calls = (NextCall("{tool}", {"round_id": "{round_id}"}, {"arguments": "what the message asks for"}),)
 
     round_id: str
     field: str

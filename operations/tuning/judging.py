@@ -18,7 +18,9 @@ class JudgementUnspecified(AtkError):
     """An assessment needs a specification and a judger: given whole once, named by id afterwards."""
 
     message = "Give {field} (stored once) or {id_field} (one stored before, such as {known})."
-    next_calls = (NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"{field}": "as the message says"}),)
+    next_calls = (
+        NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"arguments": "with {field} as the message says"}),
+    )
 
     batch_id: str
     field: str
@@ -31,7 +33,7 @@ class JudgementInvalid(AtkError):
     """The specification or judger contradicts itself."""
 
     message = "{field} cannot be used: {problem}."
-    next_calls = (NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"{field}": "corrected"}),)
+    next_calls = (NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"arguments": "with {field} corrected"}),)
 
     batch_id: str
     field: str
@@ -43,8 +45,8 @@ class AssessmentStands(AtkError):
     """The batch was judged by this judger already; another judgement needs a reason that stays on record."""
 
     message = (
-        "{assessment_id} is the current assessment of {batch_id} by {judger_id}. To judge anew, give supersede_reason: "
-        "the newer one counts, and the reason is kept."
+        "{assessment_id} is the current assessment of {batch_id} by {judger_id}. To judge it anew, give "
+        "supersede_reason: the newer one counts, and the reason is kept."
     )
     next_calls = (
         NextCall("read_record", {"record_id": "{assessment_id}"}),

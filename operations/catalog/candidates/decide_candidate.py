@@ -38,7 +38,9 @@ class DecideCandidateRequest(WriteRequest):
         str | None, Field(min_length=1, description="Why there is none; for reject and defer only.")
     ] = None
     override: Annotated[bool, Field(description="Keep against the result; needs override_authorization.")] = False
-    override_authorization: AuthorizationGiven | None = None
+    override_authorization: Annotated[
+        AuthorizationGiven | None, Field(description="As the person gave it; recorded as reported by you.")
+    ] = None
     message: Annotated[
         str | None,
         Field(min_length=1, max_length=200, description="The commit's subject. Default names the candidate."),

@@ -71,7 +71,7 @@ class PrepareCandidateRequest(WriteRequest):
             description="The files to be changed, exactly. Default: any within allowed_paths; sealing records which."
         ),
     ] = []
-    related_issue_ids: list[ObjectId] = []
+    related_issue_ids: Annotated[list[ObjectId], Field(description="Other Issues of the plan that it touches.")] = []
     supersedes: Annotated[ObjectId | None, Field(description="An earlier sealed candidate of the same Issue.")] = None
     adopt: Annotated[
         Literal["worktree"] | None, Field(description="worktree: write back the change that create_round kept.")

@@ -24,8 +24,27 @@ class NoSuchOperation(AtkError):
     last: int
 
 
+@dataclass(kw_only=True, eq=False)
+class NotStuck(AtkError):
+    """Only an operation that a dead process left open can be closed as it is."""
+
+    message = "Record {given} is not an operation that a dead process left open. Open are: {opened}."
+    next_calls = (NextCall("inspect_or_recover_operation"),)
+
+    given: int
+    opened: list[str]
+
+
 class InspectOrRecoverOperationRequest(WriteRequest):
     operation_id: Annotated[int | None, Field(ge=1, description="A journal record. Default: whatever is open.")] = None
+    leave_as_is: Annotated[
+        bool,
+        Field(
+            description="With operation_id: close a stuck operation and leave every file as it is. The way out when "
+            "neither known content is to come back; ask the person first."
+        ),
+    ] = False
+    reason: Annotated[str, Field(description="Why, for leave_as_is.")] = ""
     round_id: Annotated[str | None, Field(description="Accepted for those who know it; not needed.")] = None
 
 
@@ -41,7 +60,7 @@ class InspectOrRecoverOperationResponse(Response):
 @operation(
     effect=Effect.WORKTREE,
     idempotent=True,
-    raises=(NoSuchOperation,),
+    raises=(NoSuchOperation, NotStuck),
     examples=(
         Example("Finish or undo whatever a crash left open.", {}),
         Example("Look at one record.", {"operation_id": 14}),
@@ -58,6 +77,8 @@ def inspect_or_recover_operation(
     """
     project = context.project
     before = _open(project.state())
+    if request.leave_as_is:
+        _leave(request, context)
     state = project.recover(context.call)
     now = _open(state)
     shown = None
@@ -79,6 +100,13 @@ def inspect_or_recover_operation(
         operation=shown,
         next=steps(NextCall("get_status")),
     )
+
+
+def _leave(request: InspectOrRecoverOperationRequest, context: Context) -> None:
+    number, reason = request.operation_id, request.reason or "left as it is"
+    if number is None or not context.project.give_up(context.call, number, reason):
+        opened = _open(context.project.state())
+        raise NotStuck(given=number or 0, opened=opened)
 
 
 def _open(state: State) -> list[str]:

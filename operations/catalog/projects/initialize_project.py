@@ -39,7 +39,7 @@ class BadConfiguration(AtkError):
     """One field of the configuration cannot be used."""
 
     message = "{field} {problem}; given: {given}."
-    next_calls = (NextCall("initialize_project", supply={"{field}": "corrected"}),)
+    next_calls = (NextCall("initialize_project", supply={"arguments": "with {field} corrected"}),)
 
     field: str
     given: str

@@ -59,8 +59,12 @@ class FinishRoundRequest(WriteRequest):
     ]
     reason: Annotated[str, Field(min_length=1)]
     validation_id: Annotated[ObjectId | None, Field(description="Default: the newest final Validation.")] = None
-    validation_missing_reason: Annotated[str | None, Field(min_length=1)] = None
-    override_authorization: FinalAuthorization | None = None
+    validation_missing_reason: Annotated[
+        str | None, Field(min_length=1, description="Why there is no final Validation, for an override without one.")
+    ] = None
+    override_authorization: Annotated[
+        FinalAuthorization | None, Field(description="As the person gave it, for complete_with_override.")
+    ] = None
 
 
 class FinishRoundResponse(Response):
