@@ -1,0 +1,112 @@
+"""What the documents say is there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLACES = ("*.md", "docs/*.md", "docs/decisions/*.md", "skills/*.md", "skills/*/*.md")
+PAGES = sorted(page for place in PLACES for page in ROOT.glob(place))
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+
+DEMO = "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e . && .venv/bin/atk demo"
+TESTS = "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[dev]' && .venv/bin/pytest"
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name):
+    """Returns the commands and settings of a page, without their comments, which are in its language."""
+    return [re.sub(r"\s*#.*", "", text).split() for language, text in BLOCK.findall(read(name)) if language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_something_that_is_kept(page):
+    targets = [link.partition("#")[0] for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    missing = [t for t in targets if t and "://" not in t and not (page.parent / t).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_readme_names_the_two_commands_whole(name):
+    assert [line for line in read(name).splitlines() if line.startswith("python3 -m venv")] == [DEMO, TESTS]
+
+
+def test_the_chinese_readme_has_the_same_commands_and_settings_as_the_english_one():
+    assert blocks("README.zh.md") == blocks("README.md")
+
+
+def test_the_readme_names_only_commands_that_atk_has():
+    from atk_mcp.inspector import build_parser
+
+    named = {
+        match
+        for block in blocks("README.md")
+        for match in re.findall(r"(?:^|\s)(?:\.venv/bin/)?atk ([a-z]+)", " ".join(block))
+    }
+    commands = build_parser()._subparsers._group_actions[0].choices
+    assert named <= set(commands)
+    assert {"demo", "status", "tools", "call", "journal", "recover"} <= named
+
+
+def test_the_readme_configures_codex_with_settings_that_parse():
+    import tomllib
+
+    (settings,) = [text for language, text in BLOCK.findall(read("README.md")) if language == "toml"]
+    server = tomllib.loads(settings)["mcp_servers"]["atk"]
+    assert server == {
+        "command": "atk-mcp",
+        "required": True,
+        "startup_timeout_sec": 60,
+        "tool_timeout_sec": 600,
+        "default_tools_approval_mode": "approve",
+    }
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "AGENTS.md"])
+def test_a_map_names_only_places_that_exist(name):
+    tops = ("atk_mcp/", "operations/", "storage/", "skills/", "tests/", "docs/", "scripts/", ".ci/")
+    named = {word for word in re.findall(r"`([^`\s]+)`", read(name)) if word.startswith(tops) and "<" not in word}
+    assert {word for word in named if not (ROOT / word).exists()} == set()
+
+
+def test_every_decision_is_listed_in_order_and_under_its_title():
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(folder.glob("0*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for page in pages]
+    listed = re.findall(r"^(\d+\. )\[(.+)\]\((.+)\)$", read("docs/decisions/README.md"), re.MULTILINE)
+    assert [(number + title, name) for number, title, name in listed] == [
+        (title, page.name) for title, page in zip(titles, pages, strict=True)
+    ]
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+
+
+def test_constraints_are_names_and_versions_and_nothing_else():
+    lines = read("constraints.txt").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", line)] == []
+    assert lines == sorted(set(lines), key=lambda line: line.lower().split("=="))
+
+
+def test_constraints_pin_every_requirement_of_the_project():
+    import tomllib
+
+    def name(requirement):
+        return re.split(r"[<>=!~\[ ;]", requirement)[0].lower().replace("_", "-")
+
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    pinned = {name(line) for line in read("constraints.txt").splitlines()}
+    assert {name(requirement) for requirement in wanted} - pinned == set()
+
+
+@pytest.mark.parametrize(
+    ("script", "shell"), [("scripts/check", "sh"), ("scripts/generate", "sh"), (".ci/run", "bash")]
+)
+def test_a_script_parses_and_can_be_started(script, shell):
+    subprocess.run([shell, "-n", ROOT / script], check=True)
+    assert (ROOT / script).stat().st_mode & 0o111
