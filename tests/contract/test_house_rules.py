@@ -35,12 +35,32 @@ def test_a_module_says_in_its_first_line_what_it_is_for(path):
     assert re.match(r'r?"""\S.*', first)
 
 
-@pytest.mark.parametrize("path", SKILLS, ids=lambda path: path.parent.name)
-def test_a_skill_names_only_tools_that_exist(path):
-    from operations.registry import all_operations
+def words_in(schema) -> set[str]:
+    """Returns the names of fields and the values of enumerations in a schema."""
+    found = set(schema.get("properties", {})) | {str(value) for value in schema.get("enum", ())}
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    inner += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    return found.union(*(words_in(part) for part in inner))
 
-    called = set(re.findall(r"(?:tool|call|with|calls) `([a-z]+_[a-z_]+)`", path.read_text(encoding="utf-8")))
-    assert called <= set(all_operations())
+
+@pytest.fixture(scope="session")
+def vocabulary():
+    """Every name that a skill may write as code: tools, their fields and values, and errors."""
+    from typing import get_args
+
+    from atk_mcp import reference, snapshot
+    from storage.schema.validations import Result
+
+    known = set(get_args(Result)) | {reference.code(error) for error in reference.all_errors()}
+    for tool in snapshot.load():
+        known |= {tool["name"]} | words_in(tool["inputSchema"]) | words_in(tool["outputSchema"])
+    return known
+
+
+@pytest.mark.parametrize("path", SKILLS, ids=lambda path: path.parent.name)
+def test_a_skill_names_only_tools_fields_and_errors_that_exist(path, vocabulary):
+    named = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", path.read_text(encoding="utf-8")))
+    assert sorted(named - vocabulary) == []
 
 
 def test_tests_are_no_packages_that_could_stand_in_for_ours():
