@@ -1,0 +1,94 @@
+"""Runs the demo: makes a target, starts `atk-mcp` on it, and plays a whole Round through the official client."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from atk_mcp.demo.loop import Loop
+from atk_mcp.demo.repository import make_target
+from atk_mcp.demo.session import DemoStopped, Session
+from atk_mcp.demo.story import Story
+from atk_mcp.terminal import ProgressLine, complain, say
+from storage.errors import AtkError
+
+OK, STOPPED = 0, 1
+
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_SAID_SHOWN = 2_000
+"""Characters of what the server wrote to stderr that are shown when the demo stops."""
+
+
+def run(
+    seed: int = 7, path: str | None = None, *, no_op_edit: bool = False, out: Callable[[str], None] | None = None
+) -> int:
+    """Plays a Round on a small agent and tells it as it goes, line by line, to `out`.
+
+    Args:
+        seed: Makes the tickets; the same seed tells the same story.
+        path: A new or empty folder for the target. Default: a new one in the system's folder for temporary files.
+        no_op_edit: Makes the first candidate change nothing that matters, so that nothing should be kept.
+        out: Where the lines go. Default: standard output.
+
+    Returns:
+        0 when the Round ended as its evidence says, whatever that is; 1 when something broke, which stderr then tells.
+    """
+    return play(Story(out or _print), seed=seed, path=path, no_op_edit=no_op_edit)
+
+
+def play(story: Story, *, seed: int, path: str | None, no_op_edit: bool) -> int:
+    """Plays the demo into a story, whose facts the caller can then look up. Arguments and result as of `run`."""
+    with tempfile.TemporaryDirectory(prefix="atk-demo-log-") as folder:
+        log = os.path.join(folder, "stderr")
+        try:
+            root, cases = make_target(path, seed)
+            story.out(f"A ticket-triage agent is in {root}")
+            anyio.run(_conversation, story, root, cases, no_op_edit, log)
+        except (DemoStopped, MCPError, AtkError) as problem:
+            complain(f"atk demo: {problem}")
+            _complain_as_the_server(log)
+            return STOPPED
+    _farewell(story, root)
+    return OK
+
+
+def _complain_as_the_server(log: str) -> None:
+    if os.path.exists(log):
+        with open(log, encoding="utf-8", errors="replace") as file:
+            if said := file.read()[-_SAID_SHOWN:].strip():
+                complain(f"The server said:\n{said}")
+
+
+async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, log: str) -> None:  # noqa: FBT001 - anyio.run passes positions
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "atk_mcp"], cwd=root, env={"PYTHONPATH": _HOME, "PYTHONSAFEPATH": "1"}
+    )
+    progress = ProgressLine()
+    with open(log, "w", encoding="utf-8") as errors:
+        async with Client(stdio_client(server, errlog=errors)) as client:
+            session = Session(client, progress, progress.clear)
+            story.out(f"{server.command} -m atk_mcp serves it; the official MCP client calls its tools.")
+            await Loop(session, story, root, cases).play(no_op_edit=no_op_edit)
+
+
+def _farewell(story: Story, root: str) -> None:
+    story.out("\nLook at it; every id above can be read:")
+    for line in (
+        f"cd {root}",
+        "git log --stat",
+        "atk status",
+        "atk journal",
+        """echo '{"record_id": "ID"}' | atk call read_record --request -""",
+    ):
+        story.out(f"  {line}")
+
+
+def _print(line: str) -> None:
+    say(line)
+    sys.stdout.flush()
