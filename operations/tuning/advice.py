@@ -25,6 +25,7 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     issues: Sequence[Issue],
     candidates: Sequence[Candidate],
     validations: Sequence[Validation],
+    head: str | None = None,
 ) -> list[NextCall]:
     """Returns up to three calls that lead on."""
     if not datasets:
@@ -35,8 +36,8 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
         return [NextCall("store_assessment", {"batch_id": waiting[-1].id}, VERDICTS)]
     if value is None or value.status in CLOSED:
         if not batches:
-            evaluate = {"dataset_id": datasets[-1].id}
-            return [NextCall("run_evaluation", evaluate, {"revision_commit": "HEAD's commit"})]
+            evaluate = {"dataset_id": datasets[-1].id, **({"revision_commit": head} if head else {})}
+            return [NextCall("run_evaluation", evaluate, {} if head else {"revision_commit": "HEAD's commit"})]
         return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
     return _in_round(value, batches, assessments, issues, candidates, validations)
 

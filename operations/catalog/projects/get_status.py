@@ -9,7 +9,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.tuning import advice, budget
-from storage.errors import NextCall
+from storage.errors import AtkError, NextCall
 from storage.owners import is_alive
 from storage.project import LegacyStore, Project, ProjectNotInitialized
 from storage.projection import State, UnknownObject
@@ -21,6 +21,7 @@ from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, Round
 from storage.schema.validations import Validation
+from storage.worktree import read_head
 
 SHOWN = 6
 
@@ -37,6 +38,8 @@ class GetStatusResponse(Response):
     writable: Annotated[bool, Field(description="False while the store is damaged: it can be read, not changed.")] = (
         True
     )
+    head: Annotated[str | None, Field(description="HEAD's commit now, for revision_commit.")] = None
+    branch: str | None = None
     position: Annotated[int, Field(description="The last journal record.")] = 0
     counts: Annotated[dict[str, int], Field(description="How many objects of each kind there are.")] = {}
     open_operations: Annotated[list[str], Field(description="Effects announced and not done, and whose they are.")] = []
@@ -72,12 +75,14 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     state, damage = project.state(), project.damage()
     record = state.all(ProjectRecord)[0]
     value = _round(request, state)
+    head, branch, refused = _head(project, analysis_only=record.analysis_only)
     running = [_running(project, state, batch_id) for batch_id in list(state.runs)[:SHOWN]]
     opened = [
         f"record {i.number}: {i.operation} ({'at work' if is_alive(project.store, i.owner) else 'its process is gone'})"
         for i in state.intents.values()
     ]
     warnings = [str(damage)] if damage else []
+    warnings += refused
     warnings += [f"record {u.number} ({u.operation}) is stuck: {u.error}" for u in project.unresolved]
     warnings += [f"{path} was edited by hand or rotten; it was written anew." for path in project.edited_views[:SHOWN]]
     return GetStatusResponse(
@@ -88,13 +93,15 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
         project_root=context.root,
         analysis_only=record.analysis_only,
         writable=damage is None,
+        head=head,
+        branch=branch,
         position=state.position.number,
         counts={kind: len(found) for kind, found in state.objects.items()},
         open_operations=opened[:SHOWN],
         running_batches=running,
         round=_round_facts(value, state) if value else None,
         newest={kind: list(found)[-SHOWN:] for kind, found in state.objects.items() if kind != "project"},
-        next=steps(*_next(state, value, running, opened)),
+        next=steps(*_next(state, value, running, opened, head)),
     )
 
 
@@ -104,6 +111,18 @@ def _round(request: GetStatusRequest, state: State) -> Round | None:
     known = state.all(Round)
     opened = [r for r in known if r.status in ACTIVE] or [r for r in known if r.status == "analysis_only"] or known
     return opened[-1] if opened else None
+
+
+def _head(project: Project, *, analysis_only: bool) -> tuple[str | None, str | None, list[str]]:
+    """Returns HEAD and its branch, and what keeps Git from saying: a status is given either way."""
+    if analysis_only:
+        return None, None, []
+    try:
+        with project.git() as git:
+            head = read_head(git)
+    except AtkError as error:
+        return None, None, [str(error)]
+    return head.commit, head.branch, []
 
 
 def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
@@ -168,7 +187,9 @@ def _message(
     return "; ".join(parts) + "."
 
 
-def _next(state: State, value: Round | None, running: list[dict[str, Any]], opened: list[str]) -> list[NextCall]:
+def _next(
+    state: State, value: Round | None, running: list[dict[str, Any]], opened: list[str], head: str | None
+) -> list[NextCall]:
     if opened:
         return [NextCall("inspect_or_recover_operation")]
     if running:
@@ -181,4 +202,5 @@ def _next(state: State, value: Round | None, running: list[dict[str, Any]], open
         issues=state.all(Issue),
         candidates=state.all(Candidate),
         validations=state.all(Validation),
+        head=head,
     )
