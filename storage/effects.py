@@ -22,9 +22,17 @@ def hold(ref: str, commit: str) -> Step:
     return {"do": "hold", "ref": ref, "commit": commit}
 
 
-def rewrite(changes: Sequence[Change], folders: Sequence[str] = ()) -> Step:
-    """Paths of the worktree, brought from `before` to `after`. `folders` stay even when they become empty."""
-    return {"do": "rewrite", "changes": [c.model_dump(mode="json") for c in changes], "folders": list(folders)}
+def rewrite(changes: Sequence[Change], folders: Sequence[str] = (), head: Head | None = None) -> Step:
+    """Paths of the worktree, brought from `before` to `after`. `folders` stay even when they become empty.
+
+    With `head`, only while HEAD is there: what is to be restored belongs to that commit.
+    """
+    return {
+        "do": "rewrite",
+        "changes": [c.model_dump(mode="json") for c in changes],
+        "folders": list(folders),
+        "head": head.model_dump(mode="json") if head else None,
+    }
 
 
 def publish(head: Head, commit: str, changes: Sequence[Change]) -> Step:
@@ -48,7 +56,8 @@ def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) 
             case "hold":
                 git_states.hold(git, step["ref"], step["commit"])
             case "rewrite":
-                git_states.rewrite(git, _changes(step), scratch, keep_folders=set(step["folders"]))
+                head = Head.model_validate(step["head"]) if step.get("head") else None
+                git_states.rewrite(git, _changes(step), scratch, set(step["folders"]), head=head)
             case "publish":
                 head = Head.model_validate(step["head"])
                 git_states.publish(git, head, step["commit"], _changes(step), since_ns, scratch)

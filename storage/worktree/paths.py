@@ -142,6 +142,6 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 def shown_path(git: Git, path: str) -> str:
-    """Returns a repository path as the project sees it; one outside the project begins with `../`."""
+    """Returns a repository path as the project sees it; one outside it begins with as many `../` as that takes."""
     inside = project_path(git, path)
-    return inside if inside is not None else f"../{path}"
+    return inside if inside is not None else "../" * git.prefix.count(b"/") + path

@@ -110,7 +110,7 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
         )
         if commit is None:
             return tx.commit(response)
-        undo = [effects.hold(ref, commit), effects.rewrite(inverse(changes), around.folders)]
+        undo = [effects.hold(ref, commit), effects.rewrite(inverse(changes), around.folders, head)]
         pending = tx.intend(undo, response, claims=["worktree", value.id])
     answer: CancelDraftResponse = pending.carry_out()
     return answer

@@ -176,7 +176,7 @@ def _steps(
     if request.action == "keep":
         kept = f"refs/atk/kept/{candidate.id}"
         return [effects.publish(head, after, changes), effects.hold(kept, after)]
-    return [effects.rewrite(inverse(changes), Surroundings.model_validate(value.surroundings).folders)]
+    return [effects.rewrite(inverse(changes), Surroundings.model_validate(value.surroundings).folders, head)]
 
 
 def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of

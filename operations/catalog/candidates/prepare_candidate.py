@@ -158,7 +158,7 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
         )
         if not adopted:
             return tx.commit(response)
-        announced = tx.intend([effects.rewrite(adopted)], response, claims=["worktree", value.id])
+        announced = tx.intend([effects.rewrite(adopted, head=head)], response, claims=["worktree", value.id])
     answer: PrepareCandidateResponse = announced.carry_out()
     return answer
 

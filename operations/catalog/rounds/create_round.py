@@ -148,7 +148,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             return tx.commit(response)
         undo = [
             effects.hold(f"refs/atk/adopt/{round_id}", str(adopt_commit)),
-            effects.rewrite(inverse(changes), around.folders),
+            effects.rewrite(inverse(changes), around.folders, head),
         ]
         pending = tx.intend(undo, response, claims=["worktree", round_id])
     answer: CreateRoundResponse = pending.carry_out()
