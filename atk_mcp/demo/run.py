@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import IO, TextIO, cast
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
@@ -44,37 +45,30 @@ def run(
 
 def play(story: Story, *, seed: int, path: str | None, no_op_edit: bool) -> int:
     """Plays the demo into a story, whose facts the caller can then look up. Arguments and result as of `run`."""
-    with tempfile.TemporaryDirectory(prefix="atk-demo-log-") as folder:
-        log = os.path.join(folder, "stderr")
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             root, cases = make_target(path, seed)
             story.out(f"A ticket-triage agent is in {root}")
             anyio.run(_conversation, story, root, cases, no_op_edit, log)
         except (DemoStopped, MCPError, AtkError) as problem:
             complain(f"atk demo: {problem}")
-            _complain_as_the_server(log)
+            log.seek(0)
+            if said := log.read()[-_SAID_SHOWN:].strip():
+                complain(f"The server said:\n{said}")
             return STOPPED
     _farewell(story, root)
     return OK
 
 
-def _complain_as_the_server(log: str) -> None:
-    if os.path.exists(log):
-        with open(log, encoding="utf-8", errors="replace") as file:
-            if said := file.read()[-_SAID_SHOWN:].strip():
-                complain(f"The server said:\n{said}")
-
-
-async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, log: str) -> None:  # noqa: FBT001 - anyio.run passes positions
+async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, log: IO[str]) -> None:  # noqa: FBT001 - anyio.run passes positions
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "atk_mcp"], cwd=root, env={"PYTHONPATH": _HOME, "PYTHONSAFEPATH": "1"}
     )
     progress = ProgressLine()
-    with open(log, "w", encoding="utf-8") as errors:
-        async with Client(stdio_client(server, errlog=errors)) as client:
-            session = Session(client, progress, progress.clear)
-            story.out(f"{server.command} -m atk_mcp serves it; the official MCP client calls its tools.")
-            await Loop(session, story, root, cases).play(no_op_edit=no_op_edit)
+    async with Client(stdio_client(server, errlog=cast("TextIO", log))) as client:
+        session = Session(client, progress, progress.clear)
+        story.out(f"{server.command} -m atk_mcp serves it; the official MCP client calls its tools.")
+        await Loop(session, story, root, cases).play(no_op_edit=no_op_edit)
 
 
 def _farewell(story: Story, root: str) -> None:
