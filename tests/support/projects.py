@@ -16,6 +16,7 @@ from operations.invocation import invoke
 from operations.registry import all_operations
 from storage.project import Project
 from storage.projection import State
+from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call
 
 AGENT = """\
@@ -149,3 +150,18 @@ class Target:
 def call_of(operation: str = "test", request_id: str | None = None, **arguments: Any) -> Call:
     """Returns a call for tests that use the store without an operation."""
     return Call(operation=operation, arguments=arguments, request_id=request_id, at=AT)
+
+
+def bare(root: Any, **settings: Any) -> Project:
+    """Makes a project for import and assessment only: a store and nothing around it."""
+    path = os.path.realpath(root)
+    os.makedirs(path, exist_ok=True)
+    record = ProjectRecord(
+        id="project-1-test",
+        workspace_path=path,
+        created_at=AT,
+        analysis_only=True,
+        run_config_digest="0" * 64,
+        **settings,
+    )
+    return Project.create(path, call_of("initialize_project"), record, {"message": "made"})[0]
