@@ -43,9 +43,13 @@ class Calls:
         self._under_way = 0
 
     async def run(
-        self, operation: Callable[[], Operation[Any, Any]], arguments: Mapping[str, Any], progress: Progress
+        self,
+        operations: Mapping[str, Operation[Any, Any]],
+        name: str,
+        arguments: Mapping[str, Any],
+        progress: Progress,
     ) -> dict[str, Any]:
-        """Runs one operation and returns its tool result. `operation` is looked up in the worker thread.
+        """Runs one operation and returns its tool result. It is looked up, and so loaded, in the worker thread.
 
         Being cancelled sets the operation's `cancelled` and leaves the thread to end by itself.
         """
@@ -60,7 +64,7 @@ class Calls:
         def work() -> dict[str, Any]:
             report = _Reporter(notes, cancelled)
             with self._counted():
-                return run_to_result(operation(), arguments, report, cancelled, strict=self._strict)
+                return self._answered(operations, name, arguments, report, cancelled)
 
         async with waiting, _delivered(waiting, progress), notes:
             try:
@@ -76,6 +80,27 @@ class Calls:
             while self._under_way and (left := deadline - time.monotonic()) > 0:
                 self._idle.wait(left)
 
+    def _answered(
+        self,
+        operations: Mapping[str, Operation[Any, Any]],
+        name: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[float, float | None, str], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        """Returns a tool result, whatever happens: an answer, a refusal, an incident."""
+        try:
+            from operations.invocation import invoke  # noqa: PLC0415 - models and store load at the first call
+
+            response = invoke(operations[name], arguments, progress=progress, cancelled=cancelled)
+            return results.of_response(response, strict=self._strict)
+        except AtkError as error:
+            return results.of_error(error)
+        except Exception as error:  # noqa: BLE001 - a crash is put on record, and the client gets its id
+            from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
+
+            return results.of_incident(record(error, name, arguments), name)
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         with self._idle:
@@ -86,28 +111,6 @@ class Calls:
             with self._idle:
                 self._under_way -= 1
                 self._idle.notify_all()
-
-
-def run_to_result(
-    operation: Operation[Any, Any],
-    arguments: Mapping[str, Any],
-    progress: Callable[[float, float | None, str], None],
-    cancelled: Callable[[], bool],
-    *,
-    strict: bool = False,
-) -> dict[str, Any]:
-    """Invokes an operation and returns a tool result, whatever happens: an answer, a refusal, an incident."""
-    from operations.invocation import invoke  # noqa: PLC0415 - the models and the store load at the first call
-
-    try:
-        response = invoke(operation, arguments, progress=progress, cancelled=cancelled)
-        return results.of_response(response, strict=strict)
-    except AtkError as error:
-        return results.of_error(error)
-    except Exception as error:  # noqa: BLE001 - a crash is put on record, and the client gets its id
-        from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
-
-        return results.of_incident(record(error, operation.name, arguments), operation.name)
 
 
 class _Reporter:

@@ -71,7 +71,7 @@ def build_server(
         if params.name not in names:
             raise _unknown(params.name, names, read_only=read_only)
         report = context.session.report_progress  # sends nothing unless the client gave a token
-        result = await running.run(lambda: operations[params.name], params.arguments or {}, report)
+        result = await running.run(operations, params.name, params.arguments or {}, report)
         return _COMPLETE | result
 
     server: Server[Any] = Server(
@@ -114,8 +114,10 @@ class LazyOperations(Mapping[str, "Operation[Any, Any]"]):
         threading.Thread(target=self._warm, name="warm-up", daemon=True).start()
 
     def _warm(self) -> None:
-        len(self)
-        _settle()
+        try:
+            len(self)
+        finally:
+            _settle()
 
     @staticmethod
     def _loaded() -> Mapping[str, Operation[Any, Any]]:

@@ -91,6 +91,14 @@ async def test_a_crash_is_told_by_its_incident_and_recorded_masked(client, tmp_p
     assert "RuntimeError" not in result.content[0].text
 
 
+async def test_a_catalog_that_cannot_be_loaded_is_an_incident_too(tmp_path, capsys):
+    server = build_server({}, listed=snapshot.tools(toys.OPERATIONS))
+    async with Client(server) as client:
+        result = await client.call_tool("get_status", {"project_path": str(tmp_path)})
+    assert result.structured_content["code"] == "internal_error"
+    assert result.structured_content["facts"]["incident_id"] in capsys.readouterr().err
+
+
 async def test_progress_increases_and_all_of_it_arrives_before_the_answer(client, tmp_path):
     seen = []
 
