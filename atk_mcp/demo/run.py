@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TextIO, cast
 
 import anyio
@@ -45,19 +45,38 @@ def run(
 
 def play(story: Story, *, seed: int, path: str | None, no_op_edit: bool) -> int:
     """Plays the demo into a story, whose facts the caller can then look up. Arguments and result as of `run`."""
+    stopped: list[str] = []
+    root = ""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             root, cases = make_target(path, seed)
             story.out(f"A ticket-triage agent is in {root}")
             anyio.run(_conversation, story, root, cases, no_op_edit, log)
-        except (DemoStopped, MCPError, AtkError) as problem:
-            complain(f"atk demo: {problem}")
+        except* (DemoStopped, MCPError, AtkError) as group:  # the client's task groups wrap what ends them
+            stopped = [str(problem) for problem in _each(group)]
+        if stopped:
             log.seek(0)
-            if said := log.read()[-_SAID_SHOWN:].strip():
-                complain(f"The server said:\n{said}")
+            _complain(stopped, log.read()[-_SAID_SHOWN:].strip(), root)
             return STOPPED
     _farewell(story, root)
     return OK
+
+
+def _each(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
+    for problem in group.exceptions:
+        if isinstance(problem, BaseExceptionGroup):
+            yield from _each(problem)
+        else:
+            yield problem
+
+
+def _complain(stopped: Sequence[str], said: str, root: str) -> None:
+    for problem in stopped:
+        complain(f"atk demo: {problem}")
+    if said:
+        complain(f"The server said:\n{said}")
+    if root:
+        complain(f"What was done so far is in {root}; `atk status` there says where it stands.")
 
 
 async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, log: IO[str]) -> None:  # noqa: FBT001 - anyio.run passes positions
