@@ -22,7 +22,7 @@ from storage.lock import Held, exclusive
 from storage.masking import Masker, create_key, load_key
 from storage.projection import State, apply
 from storage.schema.projects import Project as ProjectRecord
-from storage.transaction import Call, Replayed, RequestIdReused, Staging, Transaction
+from storage.transaction import Call, Replayed, RequestIdReused, ResourceBusy, Staging, Transaction
 
 ATK = ".atk"
 KEY = "mask.key"
@@ -209,9 +209,15 @@ class Project:
         Raises:
             Replayed: The same call was made before; it carries the answer.
             RequestIdReused: Its `request_id` was used for something else.
+            ResourceBusy: The call of that `request_id` is not over; asked only where `state` is given.
         """
         made = (state or self.state()).requests.get(call.request_id or "")
         if made is None:
+            # What is still open after a recovery is being worked on, or waits for a person.
+            for intent in state.intents.values() if state and call.request_id else ():
+                if intent.frame.get("request_id") == call.request_id:
+                    holder = f"{intent.operation} (record {intent.number})"
+                    raise ResourceBusy(resource=f"request_id {call.request_id}", holder=holder)
             return
         if made.digest != call.digest(self.mask_key):
             raise RequestIdReused(given=str(call.request_id), record=made.record)
