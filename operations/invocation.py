@@ -58,9 +58,7 @@ def invoke(
         AtkError: The operation declined; the error's facts and `next` say why and what to do.
     """
     request = _validated(operation, arguments)
-    root = os.path.realpath(os.path.expanduser(request.project_path or os.getcwd()))
-    if not os.path.isdir(root):
-        raise FolderMissing(given=str(request.project_path))
+    root = _root(request.project_path)
     request_id = getattr(request, "request_id", None)
     given = {k: v for k, v in arguments.items() if k not in ("project_path", "request_id")}
     extra: dict[str, Any] = {k: v for k, v in (("progress", progress), ("cancelled", cancelled)) if v is not None}
@@ -83,12 +81,25 @@ def invoke(
         raise StorageFailed.of(error) from error
 
 
+def _root(given: str | None) -> str:
+    try:
+        root = os.path.realpath(os.path.expanduser(given or os.getcwd()))
+    except ValueError:  # no path can hold a NUL character
+        raise FolderMissing(given=str(given)) from None
+    if not os.path.isdir(root):
+        raise FolderMissing(given=str(given))
+    return root
+
+
 def _validated(operation: Operation[RequestT, ResponseT], arguments: Mapping[str, Any]) -> RequestT:
     try:
         # JSON mode: arrays may become tuples and text enums, while "3" stays no number and 1 no boolean.
         text = json.dumps(dict(arguments), allow_nan=False)
+    except RecursionError:
+        raise InvalidArguments(operation=operation.name, problems=["the arguments are nested too deep"]) from None
     except ValueError:
-        raise InvalidArguments(operation=operation.name, problems=["NaN and infinity are no JSON numbers"]) from None
+        problem = "NaN, infinity and integers of thousands of digits are no numbers here"
+        raise InvalidArguments(operation=operation.name, problems=[problem]) from None
     try:
         return operation.request.model_validate_json(text)
     except ValidationError as error:

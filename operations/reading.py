@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from storage.errors import AtkError, NextCall
-from storage.frames import canonical
 
 PAGE_BYTES = 5_000
 """Bytes of JSON that one answer shows of a value."""
 
 _INLINE = 700
 """Bytes up to which a field is shown within its object; a longer one is named with its size."""
+
+_NAMES = 30
+_NAME = 80
+"""How many names of fields are listed, and how many characters of each."""
+
+_DIGITS = 15
+"""Digits of the largest number that a cursor or an item's place can be."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,37 +48,51 @@ class BadCursor(AtkError):
 
 @dataclass(frozen=True)
 class Page:
-    """A piece of a value, and where the next one begins: an item's number or a byte, or None at the end."""
+    """A piece of a value, and where the next one begins: an item's or field's number or a byte, or None at the end."""
 
     value: Any
     next_cursor: str | None
 
 
 def select(record_id: str, value: Any, field: str | None) -> Any:  # noqa: ANN401 - any JSON
-    """Returns what `field` names in `value`: names and item numbers, separated by dots.
+    """Returns what `field` names in `value`: names and item numbers, separated by dots; a name may hold dots itself.
 
     Raises:
         NoSuchField: There is nothing of that name; the error lists what there is.
     """
-    for part in field.split(".") if field else ():
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            known = (
-                list(value)[:30]
-                if isinstance(value, dict)
-                else [f"0 to {len(value) - 1}"]
-                if isinstance(value, list)
-                else []
-            )
-            raise NoSuchField(record_id=record_id, given=str(field), known=[str(k) for k in known])
+    parts = field.split(".") if field else []
+    while parts:
+        taken, value = _step(record_id, value, parts, str(field))
+        parts = parts[taken:]
     return value
 
 
+def _step(record_id: str, value: Any, parts: list[str], field: str) -> tuple[int, Any]:  # noqa: ANN401 - any JSON
+    """Returns how many parts name the next value, and that value: of names that fit, the longest."""
+    if isinstance(value, dict):
+        for taken in range(len(parts), 0, -1):
+            if (name := ".".join(parts[:taken])) in value:
+                return taken, value[name]
+    number = whole_number(parts[0])
+    if isinstance(value, list) and number is not None and number < len(value):
+        return 1, value[number]
+    known: Iterable[str] = ()
+    if isinstance(value, dict):
+        known = list(value)[:_NAMES]
+    elif isinstance(value, list) and value:
+        known = [f"0 to {len(value) - 1}"]
+    raise NoSuchField(record_id=record_id, given=field[: 2 * _NAME], known=[_clean(str(k))[:_NAME] for k in known])
+
+
+def whole_number(text: str) -> int | None:
+    """Returns what `text` counts in ASCII digits, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
 def page(record_id: str, value: Any, cursor: str | None) -> Page:  # noqa: ANN401 - any JSON
-    """Returns the piece of `value` that begins at `cursor`.
+    """Returns the piece of `value` that begins at `cursor`, as JSON of at most about `PAGE_BYTES`.
+
+    Half a surrogate pair, which no UTF-8 can carry, is shown as U+FFFD.
 
     Raises:
         BadCursor: The cursor is no number, or lies beyond the end.
@@ -81,33 +103,37 @@ def page(record_id: str, value: Any, cursor: str | None) -> Page:  # noqa: ANN40
     if isinstance(value, str):
         return _text(value, start)
     if isinstance(value, dict):
-        return Page(outline(value), None)
-    return Page(value, None)
+        return _fields(value, start)
+    return Page(_short(value), None)
 
 
 def outline(value: dict[str, Any]) -> dict[str, Any]:
     """Returns an object with its long fields replaced by what they are and how to get them."""
-    return {name: _short(found) for name, found in value.items()}
+    return {_clean(name): _short(found) for name, found in value.items()}
 
 
 def _short(found: Any) -> Any:  # noqa: ANN401 - any JSON
-    size = len(canonical(found))
+    size = _size(found)
     if size <= _INLINE:
-        return found
+        return _cleaned(found)
     if isinstance(found, list):
         return {"left_out": f"{len(found)} items, {size} bytes: ask for this field"}
     if isinstance(found, str):
-        return {"begins": found[:300], "left_out": f"{len(found.encode())} bytes in all: ask for this field"}
-    return {"fields": list(found)[:30], "left_out": f"{size} bytes: ask for this field"}
+        return {"begins": _clean(found[:300]), "left_out": f"{len(_bytes(found))} bytes in all: ask for this field"}
+    if isinstance(found, dict):
+        names = [_clean(str(name))[:_NAME] for name in list(found)[: _NAMES // 2]]
+        return {"fields": names, "left_out": f"{len(found)} fields, {size} bytes: ask for this field"}
+    return {"left_out": f"a number of {size} digits"}
 
 
 def _start(record_id: str, value: Any, cursor: str | None) -> int:  # noqa: ANN401 - any JSON
     if cursor is None:
         return 0
-    end = len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, list) else 0
-    if not cursor.isdigit() or int(cursor) >= max(1, end):
-        raise BadCursor(record_id=record_id, given=cursor)
-    return int(cursor)
+    end = len(_bytes(value)) if isinstance(value, str) else len(value) if isinstance(value, list | dict) else 0
+    number = whole_number(cursor)
+    if number is None or number >= max(1, end):
+        raise BadCursor(record_id=record_id, given=cursor[: 2 * _NAME])
+    return number
 
 
 def _items(value: list[Any], start: int) -> Page:
@@ -115,7 +141,9 @@ def _items(value: list[Any], start: int) -> Page:
     size = 0
     for item in value[start:]:
         short = outline(item) if isinstance(item, dict) else _short(item)
-        size += len(canonical(short)) + 1
+        if _size(short) > PAGE_BYTES:
+            short = _short(item)
+        size += _size(short) + 1
         if shown and size > PAGE_BYTES:
             break
         shown.append(short)
@@ -123,9 +151,47 @@ def _items(value: list[Any], start: int) -> Page:
     return Page(shown, str(end) if end < len(value) else None)
 
 
+def _fields(value: dict[str, Any], start: int) -> Page:
+    shown: dict[str, Any] = {}
+    size = 0
+    for name, found in list(value.items())[start:]:
+        one = outline({name: found})
+        size += _size(one)
+        if shown and size > PAGE_BYTES:
+            break
+        shown |= one
+    end = start + len(shown)
+    return Page(shown, str(end) if end < len(value) else None)
+
+
 def _text(value: str, start: int) -> Page:
-    data = value.encode()
+    data = _bytes(value)
     end = min(len(data), start + PAGE_BYTES)
+    while (size := _size(data[start:end].decode(errors="replace"))) > PAGE_BYTES + 2:
+        end = start + max(4, (end - start) * PAGE_BYTES // size)
     while end < len(data) and end > start and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - not within a character
         end -= 1
     return Page(data[start:end].decode(errors="replace"), str(end) if end < len(data) else None)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _size(value: object) -> int:
+    """Bytes of the value's compact JSON in UTF-8."""
+    return len(_bytes(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
+
+
+def _clean(text: str) -> str:
+    return text if text.isascii() else _bytes(text).decode(errors="replace")
+
+
+def _cleaned(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean(name): _cleaned(found) for name, found in value.items()}
+    return value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from operations.context import Context
+from operations.execution import surrounding
 from operations.execution.plan import agent_environment
 from operations.tuning import budget, lifecycle, running
 from operations.tuning.identity import declared_inputs, runner_digest
@@ -24,7 +25,7 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 from storage.transaction import Transaction
-from storage.worktree import Head, Surroundings, ready, surroundings
+from storage.worktree import Head, Surroundings, ready, shown_path, surroundings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +107,14 @@ class BoundRun:
             lifecycle.require_at(self.round, head=head.commit, branch=head.branch)
             around = Surroundings.model_validate(self.round.surroundings)
             present = self._present(self.round)
-        if differing := [c.path for c in draft_changes(git, present.commit, around, scratch, at_head=False)]:
+        if differing := draft_changes(git, present.commit, around, scratch, at_head=False):
             if present.origin == "candidate" and self.round and self.round.pending_candidate_id:
-                raise WorktreeNotTheRevision(revision_id=present.id, paths=differing)
-            raise lifecycle.FilesInTheWay(paths=differing)
+                raise WorktreeNotTheRevision(revision_id=present.id, paths=[shown_path(git, c.path) for c in differing])
+            if self.round is None:
+                raise lifecycle.FilesInTheWay(paths=[shown_path(git, c.path) for c in differing])
+            surrounding.refuse_changes(git, self.round, self.project, differing)
+        if self.round is not None:
+            surrounding.require_inputs(git, self.round, self.project, self.tx.state.all(Candidate))
         revision = self._revision(present)
         self.switch = switch = changes_between(git, present.commit, revision.commit, around.raw)
         baseline = self.round.baseline_commit if self.round else head.commit
@@ -137,7 +142,7 @@ class BoundRun:
             )
         around = surroundings(git, declared_inputs(self.project))
         if around.dirty:
-            raise lifecycle.FilesInTheWay(paths=sorted(around.dirty))
+            raise lifecycle.FilesInTheWay(paths=sorted(shown_path(git, path) for path in around.dirty))
         for known in self.tx.state.all(Revision):
             if (known.origin, known.commit, known.surroundings_digest) == ("head", head.commit, around.digest):
                 return known, around
@@ -175,6 +180,7 @@ class BoundRun:
         if self.wanted.phase == "final":
             pending = state.find(Candidate, self.round.pending_candidate_id)
             lifecycle.require_nothing_pending(self.round, pending, "a final run")
+            running.require_kept(self.round)
             running.require_final_open(self.round, self.revision, state.all(Batch))
         return self.revision
 

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +80,13 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
     *,
     seconds: float,
     progress: Callable[[float, float | None, str], None],
-    stop_waiting: Callable[[], bool],
+    stop_waiting: Callable[[], bool] = lambda: False,
+    stop: bool = False,
 ) -> Followed:
     """Waits until a batch is sealed, at most `seconds`. A run whose processes are gone is sealed here.
+
+    With `stop` the run is asked to end, again at every look: one that has just been recorded forgets what it was
+    asked before its supervisor starts.
 
     Raises:
         UnknownObject: There is no such batch.
@@ -104,6 +109,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
         if not is_alive(project.store, run.owner):
             _seal(project, call, batch_id)
             continue
+        if stop:
+            _request_stop(project, batch_id)
         if time.monotonic() >= end or stop_waiting():
             return Followed(batch, counts, alive=True)
         time.sleep(LOOK_SECONDS)
@@ -116,12 +123,11 @@ def _seal(project: Project, call: Call, batch_id: str) -> None:
             raise found.error
 
 
-def request_stop(project: Project, batch_id: str) -> None:
+def _request_stop(project: Project, batch_id: str) -> None:
     """Asks the supervisor of a run to stop, whichever process started it."""
-    path = project.store.full(f"work/{batch_id}")
-    if os.path.isdir(path):
-        fd = os.open(os.path.join(path, STOP_FILE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.close(fd)
+    path = os.path.join(project.store.full(f"work/{batch_id}"), STOP_FILE)
+    with suppress(FileNotFoundError):  # the run has not come to its folder yet, or has left it
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
 
 
 def summary(found: Followed) -> dict[str, Any]:

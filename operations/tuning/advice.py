@@ -30,16 +30,27 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     """Returns up to three calls that lead on."""
     if not datasets:
         return [NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})]
-    assessed = {a.batch_id for a in assessments}
-    waiting = [b for b in batches if b.id not in assessed and b.status in ("sealed", "partial", "interrupted")]
-    if waiting:
-        return [NextCall("store_assessment", {"batch_id": waiting[-1].id}, VERDICTS)]
+    if waiting := _unjudged(value, batches, assessments):
+        return [NextCall("store_assessment", {"batch_id": waiting}, VERDICTS)]
     if value is None or value.status in CLOSED:
         if not batches:
             evaluate = {"dataset_id": datasets[-1].id, **({"revision_commit": head} if head else {})}
             return [NextCall("run_evaluation", evaluate, {} if head else {"revision_commit": "HEAD's commit"})]
         return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
     return _in_round(value, batches, assessments, issues, candidates, validations)
+
+
+def _unjudged(value: Round | None, batches: Sequence[Batch], assessments: Sequence[Assessment]) -> str | None:
+    """Returns the newest batch that has Records, could still count, and was not judged."""
+    judged = {a.batch_id for a in assessments}
+    frozen = value.plan if value is not None and value.status not in CLOSED else None
+    for batch in reversed(batches):
+        # A side has to be whole; before any plan every Record tells something.
+        useful = batch.status == "sealed" if frozen else batch.status in ("sealed", "partial", "interrupted")
+        counts = value is not None and batch.round_id == value.id if frozen else True
+        if useful and counts and any(batch.counts.values()) and batch.id not in judged:
+            return batch.id
+    return None
 
 
 def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
@@ -58,14 +69,21 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
     if pending is not None:
         return _for_candidate(value, pending, batches, assessments, validations)
     if value.status == "finalizing":
+        if not value.accepted_candidate_ids:
+            ending = {"round_id": value.id, "action": "close_without_adoption"}
+            return [NextCall("finish_round", ending, {"reason": "nothing is kept"})]
         return _for_final(value, batches, assessments, validations)
-    begin = NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})
+    drafted = sum(c.round_id == value.id for c in candidates)
+    more = value.plan is not None and drafted < value.plan.budget.candidates
+    begin = [NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})] * more
     if value.accepted_candidate_ids:
-        side = {"round_id": value.id, "revision_id": value.baseline_revision_id, "phase": "final"}
-        return [begin, NextCall("run_evaluation", side)]
+        return [*begin, *_for_final(value, batches, assessments, validations)]
+    if not begin:
+        ending = {"round_id": value.id, "action": "close_without_adoption"}
+        return [NextCall("finish_round", ending, {"reason": "why it ends"})]
     if _batch(value, value.current_revision_id, "incremental", batches) is None:
         return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": value.current_revision_id})]
-    return [begin]
+    return begin
 
 
 def _for_candidate(

@@ -86,7 +86,8 @@ def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch]) -> str | None
     if batch is None:
         return f"names {reference.batch_id}, and there is no such batch"
     prefix, _, number = reference.evidence_id.rpartition(".")
-    known = prefix == batch.id and number.isdigit() and 1 <= int(number) <= batch.slots
+    # The digits are compared as text: "007" and digits of other scripts count to a Record, and name none.
+    known = prefix == batch.id and number in map(str, range(1, batch.slots + 1))
     if not known or reference.evidence_id in batch.missing_record_ids:
         return f"names {reference.evidence_id}, and {batch.id} has no such Record"
     return None

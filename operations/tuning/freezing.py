@@ -20,16 +20,47 @@ ValueT = TypeVar("ValueT")
 
 
 @dataclass(kw_only=True, eq=False)
-class PlanIncomplete(AtkError):
-    """Something that a plan needs is neither given nor stored."""
+class DatasetNotChosen(AtkError):
+    """The plan names no dataset, and what is stored does not say which one it is."""
 
-    message = "The plan has no {field}: {reason}."
-    next_calls = (NextCall("{tool}", {"round_id": "{round_id}"}, {"arguments": "what the message asks for"}),)
+    message = "The plan needs a dataset. {reason}. Give plan.dataset_id; store_dataset stores Cases."
+    next_calls = (
+        NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with dataset_id"}),
+        NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}),
+    )
 
     round_id: str
-    field: str
     reason: str
-    tool: str
+
+
+@dataclass(kw_only=True, eq=False)
+class JudgerNotChosen(AtkError):
+    """The plan names no specification or judger, and no evidence of the Round was judged."""
+
+    message = (
+        "The plan needs a specification and a judger, and no assessment of the evidence of {round_id} is stored. Judge "
+        "one of its batches, or give plan.spec_id and plan.judger_id of ones stored before: {known}."
+    )
+    next_calls = (
+        NextCall("get_status", {"round_id": "{round_id}"}),
+        NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with spec_id and judger_id"}),
+    )
+
+    round_id: str
+    known: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class NoIssueToAnswer(AtkError):
+    """The Round has no Issue that a candidate could answer."""
+
+    message = (
+        "The plan needs an Issue, and none with disposition local_candidate is stored for {round_id}. Store the "
+        "diagnosis first."
+    )
+    next_calls = (NextCall("store_diagnosis", {"round_id": "{round_id}"}, {"issues": "what fails and why"}),)
+
+    round_id: str
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,8 +117,8 @@ def choose_dataset(round_id: str, given: str | None, datasets: Sequence[Dataset]
         return used[0]
     if len(datasets) == 1:
         return datasets[0].id
-    reason = "the project has none" if not datasets else f"choose one of {', '.join(d.id for d in datasets[-5:])}"
-    raise PlanIncomplete(round_id=round_id, field="dataset_id", reason=reason, tool="store_dataset")
+    reason = "The project has none" if not datasets else f"The newest are {', '.join(d.id for d in datasets[-5:])}"
+    raise DatasetNotChosen(round_id=round_id, reason=reason)
 
 
 def choose_assessment(round_id: str, assessments: Sequence[Assessment], batches: Iterable[str]) -> Assessment:
@@ -96,15 +127,15 @@ def choose_assessment(round_id: str, assessments: Sequence[Assessment], batches:
     for found in reversed(assessments):
         if found.batch_id in wanted or not wanted:
             return found
-    reason = "no assessment of this Round's evidence is stored, and spec_id and judger_id are not given"
-    raise PlanIncomplete(round_id=round_id, field="spec_id", reason=reason, tool="store_assessment")
+    known = [name for a in assessments[-2:] for name in (a.spec_id, a.judger_id)]
+    raise JudgerNotChosen(round_id=round_id, known=list(dict.fromkeys(known)))
 
 
 def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     """Returns the plan that `given` asks for, whole.
 
     Raises:
-        PlanIncomplete: Something is neither given nor stored.
+        NoIssueToAnswer: The Round has no Issue for a candidate.
         PlanInvalid: A field contradicts another one or what is stored.
     """
     choices = _Choices(given)
@@ -192,8 +223,7 @@ def _issues(choices: _Choices, stored: Stored) -> list[Issue]:
     wanted = choices.take("issue_ids", [issue.id for issue in candidates])
     _known(stored.round.id, "issue_ids", wanted, [issue.id for issue in stored.issues])
     if not wanted:
-        reason = "no Issue with disposition local_candidate is stored for this Round"
-        raise PlanIncomplete(round_id=stored.round.id, field="issue_ids", reason=reason, tool="store_diagnosis")
+        raise NoIssueToAnswer(round_id=stored.round.id)
     return [issue for issue in stored.issues if issue.id in wanted]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,9 @@ class SurroundingsChanged(AtkError):
     """Files outside the candidate's scope are not as the Round froze them."""
 
     message = (
-        "These files are outside the scope and not as they were when {round_id} was created: {paths}. Put them back, "
-        "so that a result can only come from the candidate; or finish this Round and create another from now."
+        "These files are no candidate's to change and not as they were when {round_id} was created: {paths}. Put them "
+        "back, so that a result can only come from the candidate; or end this Round with finish_round and action "
+        "abandon, and create another from now."
     )
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
@@ -166,6 +167,25 @@ def require_pending(value: Round, candidate: Candidate, step: str, status: str) 
         raise WrongCandidate(
             candidate_id=candidate.id, status=candidate.status, step=step, needed=f"a {status} candidate"
         )
+
+
+def require_clean(value: Round, found: Collection[str], frozen: Collection[str], inside: Callable[[str], bool]) -> None:
+    """Refuses a worktree that differs from where the Round stands.
+
+    Args:
+        value: The Round.
+        found: The project paths that differ.
+        frozen: The project paths of the user's own files that the Round froze.
+        inside: Whether a path is one that candidates may change.
+
+    Raises:
+        SurroundingsChanged: Files outside the scope, or frozen ones, are not as they were.
+        FilesInTheWay: Files inside the scope hold changes that no commit has.
+    """
+    if around := sorted(path for path in found if path in frozen or not inside(path)):
+        raise SurroundingsChanged(round_id=value.id, paths=around)
+    if found:
+        raise FilesInTheWay(paths=sorted(found))
 
 
 def require_at(value: Round, *, head: str, branch: str | None) -> None:

@@ -75,6 +75,24 @@ class FinalSideStands(AtkError):
     revision_id: str
 
 
+@dataclass(kw_only=True, eq=False)
+class NothingToValidate(AtkError):
+    """A final validation holds what was kept against the baseline, and nothing was kept."""
+
+    message = (
+        "{round_id} keeps no candidate, so a final run has nothing to validate, and it would end the optimizing. "
+        "Prepare a candidate, or close the Round without adoption."
+    )
+    next_calls = (
+        NextCall("get_status", {"round_id": "{round_id}"}),
+        NextCall(
+            "finish_round", {"round_id": "{round_id}", "action": "close_without_adoption"}, {"reason": "why it ends"}
+        ),
+    )
+
+    round_id: str
+
+
 def require_protected(project: Project) -> None:
     """Refuses to run an agent whose effects nothing holds back."""
     names = [e.name for e in project.external_effects if e.protection is None]
@@ -109,6 +127,16 @@ def fixed_by_accepted(
             if validation and lists.dimension == validation.statistics.primary_dimension:
                 found |= dict.fromkeys(lists.fixed)
     return tuple(found)
+
+
+def require_kept(value: Round) -> None:
+    """Refuses a final run of a Round that keeps nothing.
+
+    Raises:
+        NothingToValidate: No candidate is accepted, so there is nothing to hold against the baseline.
+    """
+    if not value.accepted_candidate_ids:
+        raise NothingToValidate(round_id=value.id)
 
 
 def require_final_open(value: Round, revision: Revision, batches: Sequence[Batch]) -> None:

@@ -24,7 +24,8 @@ from storage.schema.assessments import Assessment, EvaluationSpec, Judger, Verdi
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.evidence import EvidenceRecord
-from storage.schema.rounds import Round
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import ACTIVE, Round
 
 
 class SpecGiven(Model):
@@ -266,6 +267,29 @@ def _counts(rows: Sequence[VerdictRow]) -> dict[str, dict[Any, int]]:
     return counts
 
 
+def _fitting(ids: list[str], room: int) -> list[str]:
+    """The first ids that take at most `room` characters."""
+    shown: list[str] = []
+    for name in ids:
+        room -= len(name) + 3
+        if room < 0:
+            break
+        shown.append(name)
+    return shown
+
+
+def _to_round(batch: Batch, found: Assessment, state: State) -> NextCall:
+    """What evidence from outside of Rounds leads to."""
+    rounds = state.all(Round)
+    if any(r.status in ACTIVE for r in rounds):
+        return NextCall("get_status")
+    if opened := [r for r in rounds if r.status == "analysis_only"]:
+        return NextCall("store_diagnosis", {"round_id": opened[-1].id}, {"issues": "what fails and why"})
+    if state.all(ProjectRecord)[0].analysis_only:
+        return NextCall("get_status")
+    return NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})
+
+
 def _response(
     found: Assessment, batch: Batch, rows: Sequence[VerdictRow], records: Sequence[EvidenceRecord], state: State
 ) -> StoreAssessmentResponse:
@@ -276,14 +300,7 @@ def _response(
             failed.setdefault(row.dimension, {})[cases[row.record_id]] = None
     calls = [NextCall("read_record", {"record_id": found.id, "field": "rows"})]
     if batch.round_id is None:
-        opened = [r for r in state.all(Round) if r.status == "analysis_only"]
-        diagnose = [
-            NextCall("store_diagnosis", {"round_id": r.id}, {"issues": "what fails and why"}) for r in opened[:1]
-        ]
-        calls = [
-            *(diagnose or [NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})]),
-            *calls,
-        ]
+        calls = [_to_round(batch, found, state), *calls]
     else:
         calls = [NextCall("get_status", {"round_id": batch.round_id}), *calls]
     return StoreAssessmentResponse(
@@ -298,7 +315,7 @@ def _response(
         round_id=batch.round_id,
         row_count=found.row_count,
         counts={d: {str(k): n for k, n in c.items()} for d, c in found.counts.items()},
-        failed_case_ids={d: list(ids)[:20] for d, ids in failed.items()},
+        failed_case_ids={d: _fitting(list(ids)[:20], 3000 // len(failed)) for d, ids in failed.items()},
         supersedes=found.supersedes,
         csv_sha256=found.csv_sha256,
         next=steps(*calls),

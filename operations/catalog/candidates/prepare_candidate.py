@@ -9,10 +9,10 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.execution import surrounding
 from operations.tuning import budget, lifecycle, scope
-from operations.tuning.identity import declared_inputs
 from storage import effects
-from storage.checkpoints import Change, changes_between, draft_changes
+from storage.checkpoints import Change, changes_between
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
@@ -21,7 +21,7 @@ from storage.schema.candidates import Candidate, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Surroundings, in_scope, ready, shown_path, surroundings
+from storage.worktree import Surroundings, in_scope, ready, shown_path
 
 
 @dataclass(kw_only=True, eq=False)
@@ -60,6 +60,22 @@ class NoAdoptedChange(AtkError):
     )
 
     round_id: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AdoptedChangeOverlaps(AtkError):
+    """The adopted change and a kept candidate change the same files, so one would undo the other."""
+
+    message = (
+        "The adopted change of {round_id} was made on B0, and a kept candidate changed the same files: {paths}. "
+        "It stays in refs/atk/adopt/{round_id}; leave adopt out and make the change by hand on what is kept."
+    )
+    next_calls = (
+        NextCall("prepare_candidate", {"round_id": "{round_id}"}, {"primary_issue_id": "an Issue of the plan"}),
+    )
+
+    round_id: str
+    paths: list[str]
 
 
 class PrepareCandidateRequest(WriteRequest):
@@ -101,6 +117,7 @@ class PrepareCandidateResponse(Response):
         IssueNotPlanned,
         NotSuperseding,
         NoAdoptedChange,
+        AdoptedChangeOverlaps,
         UnknownObject,
         ResourceBusy,
     ),
@@ -131,10 +148,13 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
             around = Surroundings.model_validate(value.surroundings)
-            _require_clean(git, tx, value, around, scratch)
+            project = tx.state.all(ProjectRecord)[0]
+            surrounding.require_clean(git, value, project, scratch)
+            surrounding.require_inputs(git, value, project, tx.state.all(Candidate))
             adopted = _adopted(git, request, value, around)
+            frozen = surrounding.frozen_paths(git, around)
         candidate = _drafted(request, context, tx, value, plan, issue, adopted)
-        scope.check_declared(_scope(candidate, plan, around), in_scope)
+        scope.check_declared(_scope(candidate, plan, frozen), in_scope)
         tx.put(candidate)
         tx.put(
             lifecycle.changed(
@@ -174,28 +194,17 @@ def _issue(request: PrepareCandidateRequest, plan: Plan, tx: Transaction) -> Iss
     return tx.state.get(Issue, request.primary_issue_id)
 
 
-def _require_clean(git: Git, tx: Transaction, value: Round, around: Surroundings, scratch: str) -> None:
-    found = [c.path for c in draft_changes(git, value.current_commit, around, scratch)]
-    frozen = {*around.dirty, *around.untracked}
-    project = tx.state.all(ProjectRecord)[0]
-    now = surroundings(git, declared_inputs(project)).inputs
-    other = [p for p in {*now, *around.inputs} if now.get(p) != around.inputs.get(p)]
-    ours = {
-        path for c in tx.state.all(Candidate) if c.round_id == value.id for path in (ch["path"] for ch in c.changes)
-    }
-    moved = [p for p in found if p in frozen] + [p for p in other if p not in ours and p not in found]
-    if moved:
-        raise lifecycle.SurroundingsChanged(round_id=value.id, paths=moved)
-    if found:
-        raise lifecycle.FilesInTheWay(paths=[shown_path(git, p) for p in found])
-
-
 def _adopted(git: Git, request: PrepareCandidateRequest, value: Round, around: Surroundings) -> tuple[Change, ...]:
+    """Returns what writes the adopted change back, which was made on B0, on top of what was kept since."""
     if not request.adopt:
         return ()
     if value.adopt_commit is None:
         raise NoAdoptedChange(round_id=value.id)
-    return changes_between(git, value.current_commit, value.adopt_commit, around.raw)
+    kept = {c.path for c in changes_between(git, value.baseline_commit, value.current_commit, around.raw)}
+    changes = changes_between(git, value.baseline_commit, value.adopt_commit, around.raw)
+    if both := [shown_path(git, c.path) for c in changes if c.path in kept]:
+        raise AdoptedChangeOverlaps(round_id=value.id, paths=both)
+    return changes
 
 
 def _drafted(  # noqa: PLR0913, PLR0917 - what a draft begins with
@@ -224,12 +233,12 @@ def _drafted(  # noqa: PLR0913, PLR0917 - what a draft begins with
     )
 
 
-def _scope(candidate: Candidate, plan: Plan, around: Surroundings) -> scope.Scope:
+def _scope(candidate: Candidate, plan: Plan, frozen: frozenset[str]) -> scope.Scope:
     return scope.Scope(
         round_id=candidate.round_id,
         candidate_id=candidate.id,
         declared=candidate.declared_paths,
         allowed=plan.allowed_paths,
         protected=plan.protected_paths,
-        frozen=frozenset({*around.dirty, *around.untracked}),
+        frozen=frozen,
     )

@@ -9,13 +9,16 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
-from operations.tuning import lifecycle
+from operations.execution import surrounding
+from operations.tuning import budget, lifecycle
 from storage import effects
-from storage.checkpoints import changes_between, commit_tree, draft_changes
+from storage.checkpoints import changes_between, commit_tree
 from storage.errors import AtkError, NextCall
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
+from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Revision, Round
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Surroundings, ready
@@ -55,6 +58,7 @@ class RollbackToResponse(Response):
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,
+        lifecycle.SurroundingsChanged,
         NoSuchCheckpoint,
         UnknownObject,
         ResourceBusy,
@@ -83,8 +87,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
         with context.project.git() as git, context.project.scratch(f"rollback-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
-            if dirty := draft_changes(git, head.commit, around, scratch):
-                raise lifecycle.FilesInTheWay(paths=[c.path for c in dirty])
+            surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch)
             changes = changes_between(git, head.commit, target.commit, around.raw)
             message = (
                 f"Roll back to {target.commit[:12]}\n\n{request.reason}\n\nATK-Round: {value.id}\n"
@@ -105,7 +108,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
         )
         for candidate_id in withdrawn:
             tx.put(tx.state.get(Candidate, candidate_id).model_copy(update={"status": "withdrawn"}))
-        tx.put(
+        now = tx.put(
             lifecycle.changed(
                 value,
                 status="optimizing",
@@ -122,6 +125,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
             commit=commit,
             withdrawn_candidate_ids=withdrawn,
             changed_paths=[c.path for c in changes][:50],
+            warnings=_unpaid(budget.account(now, plan, tx.state.all(Batch))),
             next=steps(
                 NextCall("get_status", {"round_id": value.id}),
                 NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": plan.issue_ids[0]}),
@@ -135,6 +139,14 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
         pending = tx.intend(undo, response, claims=["worktree", value.id])
     answer: RollbackToResponse = pending.carry_out()
     return answer
+
+
+def _unpaid(account: budget.Account) -> list[str]:
+    """Says when the budget cannot pay for the final validation that the rollback makes necessary."""
+    left = account.limit - account.used
+    if left >= account.reserve:
+        return []
+    return [f"A final validation now takes {account.reserve} Executions, and {left} of {account.limit} are left."]
 
 
 def _target(request: RollbackToRequest, value: Round, tx: Transaction) -> tuple[Revision, list[str]]:

@@ -76,11 +76,13 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,
+        lifecycle.SurroundingsChanged,
         running.UnprotectedEffects,
         running.RevisionMismatch,
         running.RunNotPlanned,
         running.UnknownCases,
         running.FinalSideStands,
+        running.NothingToValidate,
         budget.BudgetExhausted,
         WorktreeNotTheRevision,
         UnknownObject,
@@ -107,12 +109,16 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
         with context.project.git() as git, context.project.scratch(f"run-{tx.number}") as scratch:
             details = run.bind(git, scratch)
         run.plan_slots()
+        batch = tx.put(run.batch())
+        run.record_revision()
         staging.write("slots.jsonl", (canonical(s.model_dump(mode="json")) + b"\n" for s in run.slots))
         tx.place(staging, f"evidence/{run.batch_id}")
         owner = Owner(context.project.store)
-        batch = tx.put(run.batch())
-        run.record_revision()
-        answer = tx.start_run({**details, "batch_id": batch.id, "owner": owner.nonce}, _begun(batch))
+        try:
+            answer = tx.start_run({**details, "batch_id": batch.id, "owner": owner.nonce}, _begun(batch))
+        except BaseException:
+            owner.release()
+            raise
     _start(context, run, owner)
     return _followed(request, context, answer)
 
@@ -195,10 +201,7 @@ def _followed(request: RunEvaluationRequest, context: Context, answer: RunEvalua
         stop_waiting=context.cancelled,
     )
     if found.alive and context.cancelled():
-        keeper.request_stop(project, answer.batch_id)
-        found = keeper.follow(
-            project, context.call, answer.batch_id, seconds=30, progress=context.progress, stop_waiting=lambda: False
-        )
+        found = keeper.follow(project, context.call, answer.batch_id, seconds=30, progress=context.progress, stop=True)
     batch = found.batch
     left = None
     if batch.round_id:

@@ -53,7 +53,6 @@ def stop_batch(request: StopBatchRequest, context: Context) -> StopBatchResponse
     batch = state.get(Batch, request.batch_id)
     if batch.id not in state.runs:
         raise BatchEnded(batch_id=batch.id, status=batch.status)
-    keeper.request_stop(project, batch.id)
     found = keeper.follow(
         project,
         context.call,
@@ -61,6 +60,7 @@ def stop_batch(request: StopBatchRequest, context: Context) -> StopBatchResponse
         seconds=request.wait_seconds,
         progress=context.progress,
         stop_waiting=context.cancelled,
+        stop=True,
     )
     lead = NextCall(
         "wait_for_batch" if found.alive else "read_record", {"batch_id" if found.alive else "record_id": batch.id}

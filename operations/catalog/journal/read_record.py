@@ -74,7 +74,7 @@ def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordRespo
     more = {"record_id": request.record_id, "field": request.field, "cursor": page.next_cursor}
     calls = [NextCall("read_record", {k: v for k, v in more.items() if v})] if page.next_cursor else []
     return ReadRecordResponse(
-        message=f"{kind} {request.record_id}" + (f", {request.field}" if request.field else ""),
+        message=f"{kind} {request.record_id}" + (f", {request.field[:160]}" if request.field else ""),
         kind=kind,
         id=request.record_id,
         fields=list(masked),
@@ -98,10 +98,11 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
 
 
 def _journal_record(record_id: str, context: Context, _: State) -> tuple[str, dict[str, Any]] | None:
-    prefix, _dash, number = record_id.rpartition("-")
-    if prefix != "journal" or not number.isdigit():
+    prefix, _dash, digits = record_id.rpartition("-")
+    number = reading.whole_number(digits)
+    if prefix != "journal" or number is None:
         return None
-    return next((("journal", r) for r in context.project.journal_records() if r["n"] == int(number)), None)
+    return next((("journal", r) for r in context.project.journal_records() if r["n"] == number), None)
 
 
 def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
@@ -113,8 +114,8 @@ def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str
 
 
 def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
-    batch_id, _dot, number = record_id.rpartition(".")
-    batch = state.find(Batch, batch_id) if number.isdigit() else None
+    batch_id, _dot, _number = record_id.rpartition(".")
+    batch = state.find(Batch, batch_id)
     if batch is None or batch.records_sha256 is None:
         return None
     for found in contents.raw_records(context.project, state, batch_id):

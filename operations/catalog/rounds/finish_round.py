@@ -9,17 +9,18 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.execution import surrounding
 from operations.tuning import deciding, lifecycle
-from storage.checkpoints import draft_changes
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.candidates import Authorization, Candidate, Decision
+from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, Round
 from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Head, Surroundings, read_head, ready
+from storage.worktree import Head, read_head, ready
 
 STATUS = {
     "complete": "completed",
@@ -84,6 +85,7 @@ class FinishRoundResponse(Response):
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,
+        lifecycle.SurroundingsChanged,
         deciding.ValidationNeeded,
         deciding.NotNewestValidation,
         deciding.ResultForbids,
@@ -115,7 +117,7 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
         if request.action != "abandon":
             lifecycle.require_nothing_pending(value, pending, "finish_round")
         with context.project.git() as git, context.project.scratch(f"finish-{tx.number}") as scratch:
-            head = read_head(git) if request.action == "abandon" else _at_home(git, value, scratch)
+            head = read_head(git) if request.action == "abandon" else _at_home(git, value, tx, scratch)
         validation = _grounds(request, value, tx, head)
         given = request.override_authorization
         decision = tx.put(
@@ -159,11 +161,10 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
         )
 
 
-def _at_home(git: Git, value: Round, scratch: str) -> Head:
+def _at_home(git: Git, value: Round, tx: Transaction, scratch: str) -> Head:
     head = ready(git)
     lifecycle.require_at(value, head=head.commit, branch=head.branch)
-    if dirty := draft_changes(git, head.commit, Surroundings.model_validate(value.surroundings), scratch):
-        raise lifecycle.FilesInTheWay(paths=[c.path for c in dirty])
+    surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch)
     return head
 
 

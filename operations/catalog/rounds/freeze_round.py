@@ -13,7 +13,7 @@ from operations.tuning.budget import side
 from storage import contents
 from storage.errors import NextCall
 from storage.frames import canonical, digest
-from storage.projection import State
+from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
@@ -22,7 +22,7 @@ from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
-from storage.worktree import check_patterns, ready
+from storage.worktree import UnsafePattern, check_patterns, ready
 
 CaseIds = list[str]
 
@@ -101,9 +101,13 @@ class FreezeRoundResponse(Response):
         lifecycle.WrongRoundStatus,
         lifecycle.AnotherRoundActive,
         lifecycle.BaselineDrifted,
-        freezing.PlanIncomplete,
+        freezing.DatasetNotChosen,
+        freezing.JudgerNotChosen,
+        freezing.NoIssueToAnswer,
         freezing.PlanInvalid,
         planning.PlanCannotPass,
+        UnsafePattern,
+        UnknownObject,
     ),
     examples=(
         Example("See what would be frozen.", {"round_id": "round-9-t4hx", "preview": True}),
@@ -194,14 +198,28 @@ def _response(value: Round, plan: Plan, facts: dict[str, Any], *, frozen: bool) 
     )
 
 
-def _shown(plan: Plan, limit: int = 12) -> dict[str, Any]:
+def _shown(plan: Plan) -> dict[str, Any]:
     """The plan with long lists cut: read_record has the whole."""
     shown: dict[str, Any] = {}
     for name, found in plan.model_dump(mode="json").items():
         if name in ("case_fingerprints", "source_groups", "defaults"):
             shown[f"{name}_count"] = len(found)
-        elif isinstance(found, list) and len(found) > limit:
-            shown[name] = [*found[:limit], f"… {len(found) - limit} more"]
+        elif name == "target_case_ids_by_issue":
+            shown[name] = {issue: _head(ids, 4, 120) for issue, ids in list(found.items())[:8]}
+        elif isinstance(found, list):
+            shown[name] = _head(found)
         else:
             shown[name] = found
     return shown
+
+
+def _head(entries: list[Any], most: int = 12, room: int = 400) -> list[Any]:
+    """The first entries that fit `room` characters, and how many there are besides."""
+    shown: list[Any] = []
+    for entry in entries[:most]:
+        room -= len(str(entry))
+        if room < 0:
+            break
+        shown.append(entry)
+    left = len(entries) - len(shown)
+    return [*shown, f"… {left} more"] if left else shown

@@ -1,0 +1,55 @@
+"""Holds the worktree against what a Round stands at: the current revision, the user's frozen files, declared inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from operations.tuning import lifecycle
+from operations.tuning.identity import declared_inputs
+from storage.checkpoints import Change, draft_changes
+from storage.git import Git
+from storage.schema.candidates import Candidate
+from storage.schema.projects import Project
+from storage.schema.rounds import Round
+from storage.worktree import Surroundings, in_scope, shown_path, surroundings
+
+
+def frozen_paths(git: Git, around: Surroundings) -> frozenset[str]:
+    """Returns the project paths of the user's own uncommitted files."""
+    return frozenset(shown_path(git, path) for path in (*around.dirty, *around.untracked))
+
+
+def require_clean(git: Git, value: Round, project: Project, scratch: str) -> None:
+    """Refuses a worktree that is not the Round's current revision with the user's files around it as they were.
+
+    Raises:
+        SurroundingsChanged: Files outside the scope, or the user's own, are not as the Round froze them.
+        FilesInTheWay: Files inside the scope hold changes that no commit has.
+        HeadMoved: HEAD is not where the Round stands.
+    """
+    around = Surroundings.model_validate(value.surroundings)
+    refuse_changes(git, value, project, draft_changes(git, value.current_commit, around, scratch))
+
+
+def refuse_changes(git: Git, value: Round, project: Project, changes: Iterable[Change]) -> None:
+    """Refuses `changes`, which keep the worktree from being what the Round stands at; none is no refusal."""
+    around = Surroundings.model_validate(value.surroundings)
+    allowed = value.plan.allowed_paths if value.plan else project.allowed_paths
+    found = [shown_path(git, change.path) for change in changes]
+    lifecycle.require_clean(value, found, frozen_paths(git, around), lambda path: in_scope(path, allowed))
+
+
+def require_inputs(git: Git, value: Round, project: Project, candidates: Iterable[Candidate]) -> None:
+    """Refuses when files that the configuration names, ignored by Git or not, are not as the Round froze them.
+
+    What a candidate of the Round changed is Git's to compare, and left out.
+
+    Raises:
+        SurroundingsChanged: It names them.
+    """
+    before = Surroundings.model_validate(value.surroundings).inputs
+    now = surroundings(git, declared_inputs(project)).inputs
+    ours = {change["path"] for c in candidates if c.round_id == value.id for change in c.changes}
+    moved = [path for path in {*now, *before} if now.get(path) != before.get(path) and path not in ours]
+    if moved:
+        raise lifecycle.SurroundingsChanged(round_id=value.id, paths=sorted(shown_path(git, path) for path in moved))
