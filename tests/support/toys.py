@@ -130,7 +130,8 @@ def tree(root: str) -> dict[str, bytes | None]:
         found |= {os.path.relpath(os.path.join(folder, name), root): None for name in folders}
         for name in files:
             path = os.path.join(folder, name)
-            found[os.path.relpath(path, root)] = read(path)
+            linked = os.path.islink(path)
+            found[os.path.relpath(path, root)] = os.readlink(path).encode() if linked else read(path)
     return found
 
 
