@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from storage.schema.base import Digest, Record, Value
+
+AdapterName = Literal["command", "http", "codex-skill", "python"]
+"""What turns one attempt into a process: see operations.execution.adapters."""
 
 Protection = Literal["test_environment", "stub", "approved_safeguard"]
 
@@ -30,6 +35,29 @@ class Component(Value):
     role: str
     change_role: Literal["variable", "fixed"]
     source_path: str | None = None
+    version_command: tuple[str, ...] = ()
+    """Prints the version of a fixed component that is no file of the target, such as a model or a service."""
+    expected_version: str | None = None
+    """What `version_command` has to print; None where any version will do as long as it stays."""
+    version_timeout_seconds: Annotated[int, Field(ge=1, le=60)] = 5
+
+
+class Preparation(Value):
+    """What makes the runtime follow the worktree before each batch, and what proves that it did.
+
+    In each argument `{tree}` and `{commit}` stand for the Revision's; the variables ATK_TREE and ATK_COMMIT say it too.
+    """
+
+    mode: Literal["stateless", "command"] = "stateless"
+    argv: tuple[str, ...] = ()
+    """Builds or restarts; it has to end with exit code 0. What it leaves running lives until the batch has ended."""
+    timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 120
+    service: tuple[str, ...] = ()
+    """A program that serves while the batch runs: started before it and ended after it."""
+    probe: tuple[str, ...] = ()
+    """Prints the tree id of the Revision that the runtime has really loaded."""
+    ready_seconds: Annotated[float, Field(gt=0, le=3_600)] = 30
+    """How long the service may take until the probe answers with the Revision's tree id."""
 
 
 class MetricSource(Value):
@@ -63,3 +91,22 @@ class Project(Record):
     loading_verification: dict[str, Any] = {}
     timeout_seconds: float = 120
     run_config_digest: Digest
+    adapter: AdapterName = "command"
+    adapter_options: dict[str, Any] = {}
+    """As they were given and checked: see operations.execution.adapters.options."""
+    adapter_sha256: Digest | None = None
+    """Of the script `.atk/adapters/runner.py` that the `python` adapter starts."""
+    env_file: str | None = None
+    """A file of NAME=value lines, relative to the project. Its values reach the agent and are never stored."""
+    env_file_names: tuple[str, ...] = ()
+    """The names that `env_file` had at initialization."""
+    case_environment: dict[str, str] = {}
+    """Variables of each attempt: their values are templates like the command's arguments."""
+    case_working_directory: str | None = None
+    """Where each attempt starts: a template, relative to `working_directory`."""
+    replay_preparation: Preparation | None = None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the configuration says how an attempt is started."""
+        return bool(self.command) or self.adapter != "command"

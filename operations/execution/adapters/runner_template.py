@@ -1,0 +1,85 @@
+"""The target-side script of the `python` adapter: imports a callable and calls it with one Case's input.
+
+ATK copies it to `.atk/adapters/runner.py` and pins it by its digest. It runs on the target's own Python, 3.9 or newer,
+and uses the standard library only. What the callable returns is the output: text as it is, anything else as JSON. What
+it prints goes to stderr. Exit codes: 0 completed, 1 the agent's error, 75 infrastructure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import traceback
+
+COMPLETED, AGENT_ERROR, INFRA_ERROR = 0, 1, 75
+
+
+def main() -> int:
+    """Makes the attempt and returns the exit code that says how it went."""
+    parser = argparse.ArgumentParser(description="Call an agent's function with one Case.")
+    for name in ("call", "input-file", "attachments-file", "output-dir", "case-id", "repeat-index"):
+        parser.add_argument("--" + name, required=True)
+    parser.add_argument("--infrastructure", action="append", default=[])
+    parser.add_argument("--path", action="append", default=[])
+    given = parser.parse_args()
+    sys.path[0:1] = [os.path.abspath(path) for path in (*given.path, ".")]
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        result = call(target(given.call), given)
+    except Exception as trouble:  # noqa: BLE001 - whatever the agent raises is its outcome
+        traceback.print_exc()
+        names = {name for kind in type(trouble).__mro__ for name in (kind.__name__, qualified(kind))}
+        return INFRA_ERROR if names & set(given.infrastructure) else AGENT_ERROR
+    finally:
+        sys.stdout.flush()
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    with open(stdout, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+    return COMPLETED
+
+
+def target(name: str) -> object:
+    """Returns the callable that `module:function` names; the function may be a dotted path."""
+    module, _, path = name.partition(":")
+    found: object = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def call(function: object, given: argparse.Namespace) -> object:
+    """Calls the function with the Case's input, and by name with whatever else of the Case it asks for."""
+    if not callable(function):
+        raise TypeError(f"{given.call} is not callable")
+    with open(given.input_file, encoding="utf-8") as file:
+        value = json.load(file)
+    with open(given.attachments_file, encoding="utf-8") as file:
+        attachments = json.load(file)
+    offered = {
+        "case_id": given.case_id,
+        "repeat_index": int(given.repeat_index),
+        "attachments": attachments,
+        "output_dir": given.output_dir,
+    }
+    names = list(inspect.signature(function).parameters)[1:]
+    result = function(value, **{name: offered[name] for name in names if name in offered})
+    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+
+
+async def _awaited(result: object) -> object:
+    return await result  # type: ignore[misc]  # inspect.isawaitable is no type guard in every Python this runs on
+
+
+def qualified(kind: type) -> str:
+    """Returns the name of a class with its module's before it."""
+    return kind.__module__ + "." + kind.__qualname__
+
+
+if __name__ == "__main__":
+    sys.exit(main())
