@@ -12,7 +12,6 @@ from storage import contents
 from storage.files import Folder
 from storage.frames import Tail, scan
 from storage.projection import State
-from storage.schema.rounds import Round
 from tests.support.crashloop.powerloss import Tree, snapshot
 from tests.support.crashloop.scenarios import REQUEST_ID, Scenario
 from tests.support.projects import Target
@@ -164,8 +163,3 @@ def _answer(printed: str) -> dict[str, Any] | None:
         return None
     assert isinstance(answer, dict)
     return {k: v for k, v in _facts(answer).items() if v not in (None, [], {})}
-
-
-def rounds_of(state: State) -> list[Round]:
-    """Returns the Rounds of a project."""
-    return state.all(Round)

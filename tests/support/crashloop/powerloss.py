@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+CHANGING = frozenset({"names", "write", "cut"})
+
 Tree = dict[str, tuple[str, bytes, int]]
 """Path → kind (`f`, `d` or `l`), bytes or a link's target, mode."""
 
@@ -50,7 +52,8 @@ class Choice(NamedTuple):
     why: str
     keep: tuple[int, ...]
     torn: int | None = None
-    part: str = ""
+    part: float | None = None
+    """How much of the torn write is on the disk, from its beginning; None: zeros in its place."""
 
 
 def snapshot(root: str) -> Tree:
@@ -234,10 +237,9 @@ class Recording:
 
     def choices(self, model: str) -> Iterator[Choice]:
         """Yields the choices of `model`, moment by moment; two of them may be the same state."""
-        changing = {"names", "write", "cut"}
         for moment in range(len(self.ops) + 1):
-            must = self._flushed(moment, model)
-            done = tuple(j for j in range(moment) if self.ops[j].kind in changing)
+            must = self.flushed(moment, model)
+            done = tuple(j for j in range(moment) if self.ops[j].kind in CHANGING)
             free = [j for j in done if j not in must]
             after = f"after {self.ops[moment - 1].text if moment else 'the start'}"
             yield Choice(moment, f"{after}: all of it", done)
@@ -255,10 +257,10 @@ class Recording:
                     kept = tuple(x for x in done if x in must or x in names or x in data)
                     yield Choice(moment, f"{after}: names up to {what}, and all data", kept)
                 if self.ops[j].kind == "write":
-                    yield Choice(moment, f"{after}: half of {what}", done, j, "half")
-                    yield Choice(moment, f"{after}: zeros for {what}", done, j, "zeros")
+                    yield Choice(moment, f"{after}: half of {what}", done, j, 0.5)
+                    yield Choice(moment, f"{after}: zeros for {what}", done, j)
 
-    def _flushed(self, moment: int, model: str) -> set[int]:
+    def flushed(self, moment: int, model: str) -> set[int]:
         """The steps before `moment` that have to be on the disk by then."""
         found: set[int] = set()
         for at in range(moment):
@@ -292,7 +294,8 @@ class Recording:
             else:
                 written = op.data
                 if j == choice.torn:
-                    written = written[: len(written) // 2] if choice.part == "half" else b"\0" * len(written)
+                    whole = len(written)
+                    written = b"\0" * whole if choice.part is None else written[: int(whole * choice.part)]
                 old = data.get(op.inode, b"").ljust(op.offset, b"\0")
                 data[op.inode] = old[: op.offset] + written + old[op.offset + len(written) :]
         return self._tree(entries, data)
@@ -321,11 +324,16 @@ class Recording:
 
 
 def sample(recording: Recording, model: str, seed: int, most: int | None) -> Iterator[tuple[Choice, Tree]]:
-    """Yields different states of `model` in an order that `seed` fixes, at most `most` of them."""
+    """Yields different states of `model` in an order that `seed` fixes.
+
+    With `most`, that many: where the single losses are fewer, any other selections follow. Without, the single losses.
+    """
+    numbers = random.Random(seed)
     choices = list(recording.choices(model))
-    random.Random(seed).shuffle(choices)
+    numbers.shuffle(choices)
+    more = (_any_choice(recording, model, numbers) for _ in range(20 * (most or 0)))
     seen: set[int] = set()
-    for choice in choices:
+    for choice in (*choices, *more):
         if most is not None and len(seen) >= most:
             return
         tree = recording.build(choice)
@@ -333,3 +341,20 @@ def sample(recording: Recording, model: str, seed: int, most: int | None) -> Ite
         if key not in seen:
             seen.add(key)
             yield choice, tree
+
+
+def _any_choice(recording: Recording, model: str, numbers: random.Random) -> Choice:
+    """Returns a moment and any selection of what was not flushed by then."""
+    moment = numbers.randrange(len(recording.ops) + 1)
+    must = recording.flushed(moment, model)
+    upto = numbers.randrange(moment + 1)
+    keep = []
+    for j in range(moment):
+        op = recording.ops[j]
+        if op.kind in CHANGING:
+            in_order = model == "ordered" and op.kind == "names"
+            if j in must or (j < upto if in_order else numbers.random() < 0.5):
+                keep.append(j)
+    writes = [j for j in keep if j not in must and recording.ops[j].kind == "write"]
+    torn = numbers.choice(writes) if writes else None
+    return Choice(moment, f"after step {moment}: {keep}, {torn} in part", tuple(keep), torn, numbers.random())
