@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from storage.errors import AtkError, NextCall
+from storage.files import StoreDamaged
+from storage.project import Project
 from storage.projection import State
 
 
@@ -73,7 +76,8 @@ def inspect_or_recover_operation(
 
     Every changing call does this first; this one does only this. An effect is finished when its targets are in a known
     state, and undone when nothing had been changed yet. A target in neither state is named and left alone: put one of
-    the two contents back, then call again. Work whose process still lives is not touched.
+    the two contents back, then call again. Work whose process still lives is not touched. A stored file that is not as
+    it was recorded is named in the warnings; nothing pretends to heal it.
     """
     project = context.project
     before = _open(project.state())
@@ -87,13 +91,15 @@ def inspect_or_recover_operation(
             raise NoSuchOperation(given=request.operation_id, last=state.position.number)
         shown = _shown(next(r for r in project.journal_records() if r["n"] == request.operation_id))
     reasons = [f"record {u.number} ({u.operation}): {u.error}" for u in project.unresolved]
+    damaged = list(_damaged(project, state))
     settled = [line for line in before if line not in now]
+    whole = f"Nothing was open; {len(damaged)} stored files are damaged." if damaged else ""
     return InspectOrRecoverOperationResponse(
         message=f"{len(settled)} of {len(before)} open operations are settled."
         if before
-        else "Nothing was open; the store is whole.",
+        else whole or "Nothing was open; the store is whole.",
         journal_record=state.position.number,
-        warnings=reasons,
+        warnings=[*reasons, *damaged[:20]],
         open_before=before,
         open_now=now,
         rebuilt_views=project.edited_views[:20],
@@ -112,6 +118,18 @@ def _leave(request: InspectOrRecoverOperationRequest, context: Context) -> None:
 def _open(state: State) -> list[str]:
     intents = [f"record {i.number}: {i.operation}, since {i.at}" for i in state.intents.values()]
     return intents + [f"record {r.number}: run of {r.batch_id}, since {r.at}" for r in state.runs.values()]
+
+
+def _damaged(project: Project, state: State) -> Iterator[str]:
+    """Yields what is wrong with each stored file that does not have the bytes that were recorded."""
+    for path, recorded in state.files.items():
+        try:
+            found = project.store.digest(path)
+        except (FileNotFoundError, StoreDamaged):
+            yield f"{project.store.full(path)} is missing, or a link stands in its place."
+        else:
+            if found != recorded:
+                yield f"{project.store.full(path)} does not have the {recorded.size} bytes that were recorded."
 
 
 def _shown(record: dict[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
         found = look(record_id, context, state)
         if found is not None:
             return found
+    if damage := context.project.damage():
+        raise damage  # it may be named beyond what can be read
     raise UnknownObject(kind="object", given=record_id, known=[r for k in state.objects.values() for r in list(k)[-1:]])
 
 

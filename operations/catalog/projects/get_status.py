@@ -73,6 +73,14 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
             ),
         )
     state, damage = project.state(), project.damage()
+    if damage is not None and not state.all(ProjectRecord):
+        return GetStatusResponse(
+            message="The journal is damaged where it begins: nothing of this project can be read or changed.",
+            warnings=[str(damage)],
+            initialized=True,
+            project_root=context.root,
+            writable=False,
+        )
     record = state.all(ProjectRecord)[0]
     value = _round(request, state)
     head, branch, refused = _head(project, analysis_only=record.analysis_only)
