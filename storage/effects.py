@@ -45,6 +45,15 @@ def publish(head: Head, commit: str, changes: Sequence[Change]) -> Step:
     }
 
 
+def flush(git: Git) -> None:
+    """Makes the objects that steps name survive a power cut, so that an intent on the disk can be made so.
+
+    Raises:
+        GitSyncFailed: The disk reported an error.
+    """
+    git.sync()
+
+
 def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) -> None:
     """Carries out `steps`, each of them idempotent. `since_ns` is when they were announced; `scratch` an own folder.
 

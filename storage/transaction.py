@@ -248,6 +248,8 @@ class Transaction:
 
     def intend(self, steps: Sequence[effects.Step], answer: Answer, *, claims: Sequence[str]) -> Pending:
         """Announces an effect outside the store. Call `carry_out` on the result once the lock is released."""
+        with self.project.git() as git:
+            effects.flush(git)
         owner = Owner(self.project.store)
         since_ns = time.time_ns()
         body = {"kind": "intent", **self._body(answer), "steps": list(steps), "claims": list(claims)}

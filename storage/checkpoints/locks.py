@@ -16,7 +16,7 @@ def remove_own_locks(paths: Iterable[str], ours: Sequence[bytes], *, since_ns: i
     """Removes those of the lock files that are ours; one that cannot be shown to be stops everything before that.
 
     A lock is ours when it was born after `since_ns`, holds nothing but the beginning of something that we were about to
-    write, and no living process has it open.
+    write, perhaps with zeros where a power cut kept bytes from the disk, and no living process has it open.
 
     Raises:
         GitLocked: A lock is not ours.
@@ -30,13 +30,17 @@ def remove_own_locks(paths: Iterable[str], ours: Sequence[bytes], *, since_ns: i
             continue
         if status.st_mtime_ns + GRAIN_NS < since_ns:
             raise locked(path, "older than this operation")
-        if not any(x.startswith(data) for x in ours):
+        if not any(_begins(data, x) for x in ours):
             raise locked(path, "with content that is not ours")
         if holder := _holder(path):
             raise locked(path, holder)
         left.append(path)
     for path in left:
         os.unlink(path)
+
+
+def _begins(data: bytes, whole: bytes) -> bool:
+    return len(data) <= len(whole) and all(found in (0, wanted) for found, wanted in zip(data, whole, strict=False))
 
 
 def _holder(path: str) -> str | None:

@@ -139,11 +139,26 @@ def _remove_locks(  # noqa: PLR0913, PLR0917 - what the locks may hold depends o
     if not any(os.path.lexists(x) for x in names):
         return
     ours = [commit.encode() + b"\n", *([f"ref: {head.branch}\n".encode()] if head.branch else [])]
-    _next_index(git, changes, scratch)
+    following = _next_index(git, changes, scratch)
+    index_lock = _index_path(git) + ".lock"
+    if os.path.isfile(index_lock) and _same_entries(git, index_lock, following, scratch):
+        with open(index_lock, "rb") as file:
+            ours.append(file.read())
     for index in glob.glob(os.path.join(glob.escape(scratch), NEXT + "-*", "index")):
         with open(index, "rb") as file:
             ours.append(file.read())
     remove_own_locks(names, ours, since_ns=since_ns)
+
+
+def _same_entries(git: Git, lock: str, following: str, scratch: str) -> bool:
+    """Whether a whole index.lock holds what the next index will: times of files in it may be others."""
+    copy = os.path.join(new_folder(scratch, "lock"), "index")
+    shutil.copyfile(lock, copy)
+    try:
+        found = git.records("ls-files", "-s", "-z", index=copy, cwd=git.top)
+    except AtkError:
+        return False
+    return found == git.records("ls-files", "-s", "-z", index=following, cwd=git.top)
 
 
 def _next_index(git: Git, changes: Sequence[Change], scratch: str) -> str:
