@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,10 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from operations.execution import command, leftovers
-from operations.execution.adapters.process import AgentProcess
+from operations.execution.adapters.process import AgentProcess, agent_process, runner_template
 from operations.execution.attending import Attending
+from operations.execution.preparing import PreparationResult, prepare
 from storage.masking import Masker
 from storage.schema.base import Value
+from storage.schema.projects import Preparation, Project
 
 OUTPUT_CHARACTERS = 2_000
 """How much of the end of stdout and stderr together is shown."""
@@ -86,6 +89,70 @@ def try_once(
         output=masker.text(ended.error or ended.output)[-OUTPUT_CHARACTERS:],
         loading_evidence=loading,
         notes=notes,
+    )
+
+
+def try_project(  # noqa: PLR0913 - the configuration, the Case, and what surrounds the attempt
+    project: Project,
+    root: str,
+    case: Mapping[str, Any],
+    *,
+    masker: Masker,
+    head: tuple[str, str],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Smoke:
+    """Makes one attempt as the project's configuration says, its preparation included.
+
+    Args:
+        project: The configuration; nothing of it needs to be stored yet.
+        root: The project's folder.
+        case: Its `input`; perhaps `id` and `attachments`.
+        masker: Masks what is shown.
+        head: The tree and the commit that the worktree has, for the preparation.
+        cancelled: Whether the caller has given up.
+
+    Raises:
+        EnvFileUnusable: The file of variables cannot be used.
+        VariablesMissing: A declared variable is set nowhere.
+        AttendantLost: The process that runs the attempt has died.
+        OSError: A folder cannot be made or no process be started.
+    """
+    with contextlib.ExitStack() as stack:
+        runner = None
+        if project.adapter == "python":
+            runner = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="atk-smoke-")), "runner.py")
+            with open(runner, "wb") as file:
+                file.write(runner_template())
+        process = agent_process(project, root, timeout_seconds=project.timeout_seconds, runner=runner)
+        prepared = stack.enter_context(
+            prepare(
+                project.replay_preparation or Preparation(),
+                tree=head[0],
+                commit=head[1],
+                cwd=process.working_directory,
+                environment=process.environment,
+                masker=masker,
+                cancelled=cancelled,
+            )
+        )
+        if not prepared.result.ready:
+            return _unprepared(prepared.result, process)
+        tried = try_once(process, case, timeout_seconds=project.timeout_seconds, masker=masker, cancelled=cancelled)
+        return tried.model_copy(update={"notes": [*tried.notes, *prepared.check().notes]})
+
+
+def _unprepared(result: PreparationResult, process: AgentProcess) -> Smoke:
+    last = result.steps[-1] if result.steps else None
+    return Smoke(
+        command=list(last.argv) if last else [],
+        working_directory=process.working_directory,
+        end=last.end if last else "not_started",
+        exit_code=last.exit_code if last else None,
+        outcome="infra_error",
+        duration_seconds=round(sum(step.seconds for step in result.steps), 3),
+        output=(last.output if last else "")[-OUTPUT_CHARACTERS:],
+        loading_evidence=None,
+        notes=[*result.notes, "The agent was not started, since its preparation did not succeed."],
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import secrets
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,15 +11,30 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder, check_template
+from operations.execution import smoke
+from operations.execution.adapters.options import BadAdapterOption
+from operations.execution.adapters.process import pinned_runner, runner_template
+from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, read_env_file
+from operations.execution.attending import AttendantLost
+from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
+from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
+from operations.execution.smoke import Smoke
+from operations.tuning.running import UnprotectedEffects, require_protected
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
+from storage.masking import KEY_BYTES, Masker
 from storage.project import AlreadyInitialized, LegacyStore, Project
 from storage.schema.base import ObjectId
-from storage.schema.projects import Component, EffectProtection, ExternalEffect, MetricSource
+from storage.schema.projects import (
+    AdapterName,
+    Component,
+    EffectProtection,
+    ExternalEffect,
+    MetricSource,
+)
 from storage.schema.projects import Project as ProjectRecord
-from storage.worktree import check_patterns, ready
+from storage.worktree import Head, ready
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,23 +50,14 @@ class RuntimeMissing(AtkError):
     missing: list[str]
 
 
-@dataclass(kw_only=True, eq=False)
-class BadConfiguration(AtkError):
-    """One field of the configuration cannot be used."""
-
-    message = "{field} {problem}; given: {given}."
-    next_calls = (NextCall("initialize_project", supply={"arguments": "with {field} corrected"}),)
-
-    field: str
-    given: str
-    problem: str
-
-
 class ComponentGiven(Model):
     component_id: Annotated[str, Field(min_length=1, max_length=64)]
-    role: Annotated[str, Field(min_length=1, description="Such as prompt, agent_code, tool, config.")]
-    change_role: Annotated[Literal["variable", "fixed"], Field(description="Whether candidates may change it.")]
-    source_path: Annotated[str | None, Field(description="Its file or folder, relative to the project.")] = None
+    role: Annotated[str, Field(min_length=1, description="prompt, agent_code, tool, ...")]
+    change_role: Annotated[Literal["variable", "fixed"], Field(description="May candidates change it?")]
+    source_path: Annotated[str | None, Field(description="File or folder in the project.")] = None
+    version_command: Annotated[list[str], Field(description="If fixed: prints its version.")] = []
+    expected_version: Annotated[str | None, Field(description="What it has to print.")] = None
+    version_timeout_seconds: Annotated[int, Field(ge=1, le=60)] = 5
 
 
 class ProtectionGiven(Model):
@@ -64,7 +71,7 @@ class EffectGiven(Model):
 
 
 class MetricSourceGiven(Model):
-    source: Annotated[str, Field(min_length=1, description="An independent collector, not the agent itself.")]
+    source: Annotated[str, Field(min_length=1, description="Not the agent.")]
     evidence_ref: Annotated[str, Field(min_length=1)]
 
 
@@ -73,39 +80,50 @@ class InitializeProjectRequest(WriteRequest):
     command: Annotated[
         list[str],
         Field(
-            description="How one attempt of the agent is started, as a list, never a shell line. Placeholders: "
+            description="How one attempt is started: a list, never a shell line. Placeholders: "
             "{input} {input_file} {attachments_file} {output_dir} {case_id} {repeat_index}; {{ and }} are braces."
         ),
     ] = []
-    python: Annotated[str | None, Field(description="The target's Python, recorded as part of what ran.")] = None
+    python: Annotated[str | None, Field(description="The target's Python.")] = None
     working_directory: Annotated[str, Field(description="Where the agent starts, relative to the project.")] = "."
     environment: Annotated[
         list[str],
-        Field(description="Names of variables that the agent is given besides PATH, HOME, LANG and the like."),
+        Field(description="Names of variables to hand on besides PATH, HOME, LANG."),
     ] = []
     components: Annotated[list[ComponentGiven], Field(description="The parts of the target.")] = []
     runtime_notes: Annotated[str, Field(description="What a person has to know to run the agent.")] = ""
     external_effects: Annotated[
         list[EffectGiven] | None,
-        Field(description="What the agent can act on outside; [] when nothing. Must be given for a runnable project."),
+        Field(description="What it can act on outside; [] is nothing; needed to run."),
     ] = None
     allowed_paths: Annotated[
-        list[str], Field(description="Files, folders or globs that candidates may change; `.` is everything.")
+        list[str], Field(description="Files, folders, globs that candidates may change; `.` is all.")
     ] = []
-    protected_paths: Annotated[
-        list[str], Field(description="Files, folders or globs that no candidate may change.")
-    ] = []
+    protected_paths: Annotated[list[str], Field(description="The same, that none may change.")] = []
     infrastructure_exit_codes: Annotated[
-        list[int], Field(description="Exit codes 1 to 255 that say nothing about the agent.")
+        list[int], Field(description="Exit codes that say nothing about the agent.")
     ] = []
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400, description="Limit of one attempt.")] = 120
     metric_sources: Annotated[
         dict[Literal["cost", "tool_calls"], MetricSourceGiven], Field(description="Collectors that gates may trust.")
     ] = {}
-    redact_keys: Annotated[
-        list[str], Field(description="Field names that are always masked, besides the known ones.")
-    ] = []
-    loading_verification: Annotated[dict[str, str], Field(description="How loading is proved, by component.")] = {}
+    redact_keys: Annotated[list[str], Field(description="Further field names to mask always.")] = []
+    loading_verification: Annotated[dict[str, str], Field(description="By component, how loading is proved.")] = {}
+    adapter: Annotated[AdapterName, Field(description="What makes an attempt a process.")] = "command"
+    adapter_options: Annotated[
+        dict[str, Any], Field(description="http: endpoint; codex-skill: skill_path; python: call; and more.")
+    ] = {}
+    env_file: Annotated[str | None, Field(description="NAME=value lines, never stored.")] = None
+    case_environment: Annotated[dict[str, str], Field(description="Per attempt: templates.")] = {}
+    case_working_directory: Annotated[str | None, Field(description="Per attempt: a template.")] = None
+    replay_preparation: Annotated[
+        dict[str, Any],
+        Field(
+            description="Before each batch: argv, timeout_seconds, service, ready_seconds, probe (prints the tree id "
+            "that runs; {tree} is the Revision's)."
+        ),
+    ] = {}
+    smoke_case: Annotated[dict[str, Any], Field(description='{"input": ...} to try now: starts the agent.')] = {}
 
 
 class InitializeProjectResponse(Response):
@@ -114,13 +132,21 @@ class InitializeProjectResponse(Response):
     run_config_digest: str
     head: Annotated[str | None, Field(description="The commit at which the project was initialized.")] = None
     branch: str | None = None
+    smoke: Annotated[Smoke | None, Field(description="What trying smoke_case showed; nothing else of it is kept.")] = (
+        None
+    )
 
 
 @operation(
-    effect=Effect.STORE,
+    effect=Effect.RUN,
     raises=(
         RuntimeMissing,
         BadConfiguration,
+        BadAdapterOption,
+        EnvFileUnusable,
+        VariablesMissing,
+        UnprotectedEffects,
+        AttendantLost,
         CommandNotAList,
         NulInCommand,
         UnknownPlaceholder,
@@ -140,25 +166,43 @@ class InitializeProjectResponse(Response):
                 "protected_paths": ["agent.py"],
             },
         ),
+        Example(
+            "An agent behind HTTP that its own service command starts, tried once.",
+            {
+                "adapter": "http",
+                "adapter_options": {"endpoint": "http://127.0.0.1:8000/answer", "output_field": "text"},
+                "replay_preparation": {
+                    "service": ["node", "server.js"],
+                    "probe": ["curl", "-fsS", "http://127.0.0.1:8000/tree"],
+                },
+                "external_effects": [],
+                "allowed_paths": ["prompt.txt"],
+                "smoke_case": {"input": "Where is my invoice?"},
+            },
+        ),
     ),
 )
 def initialize_project(request: InitializeProjectRequest, context: Context) -> InitializeProjectResponse:
     """Make a folder an ATK project: say how its agent is started and what may be changed.
 
     Creates `.atk/` whole or not at all. A runnable project needs Git, a command and an explicit list of external
-    effects; an analysis-only one needs nothing. The command is checked, not run. Existing `.atk/` folders of other
-    versions are refused untouched.
+    effects; an analysis-only one needs nothing. The command is checked, and run only when smoke_case is given.
+    Existing `.atk/` folders of other versions are refused untouched.
     """
-    warnings = [] if request.analysis_only and not request.command else _check_runtime(request)
-    head = branch = None
+    imports_only = request.analysis_only and not request.command and request.adapter == "command"
+    record = _record(request, context)
+    warnings = []
+    if not imports_only:
+        _require_runtime(request)
+        warnings = check_configuration(record, context.root)
+    head: Head | None = None
     if not request.analysis_only:
         git = Git(context.root)
         try:
-            at = ready(git)
-            head, branch = at.commit, at.branch
+            head = ready(git)
         finally:
             git.close()
-    record = _record(request, context)
+    smoke = _smoke(request, record, context, head)
     response = InitializeProjectResponse(
         message=f"Project {record.id} is ready"
         + (" for import and assessment." if request.analysis_only else " to run."),
@@ -166,22 +210,43 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
         project_id=record.id,
         analysis_only=request.analysis_only,
         run_config_digest=record.run_config_digest,
-        head=head,
-        branch=branch,
+        head=head.commit if head else None,
+        branch=head.branch if head else None,
+        smoke=smoke,
         next=steps(
             NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}), NextCall("get_status")
         ),
     )
     _, number = Project.create(context.root, context.call, record, response.model_dump(mode="json"))
+    if record.adapter_sha256:
+        pinned_runner(context.root, record.adapter_sha256)
     return response.model_copy(update={"journal_record": number})
 
 
-def _check_runtime(request: InitializeProjectRequest) -> list[str]:
-    """Refuses a configuration that could not run. Returns warnings."""
+def _smoke(
+    request: InitializeProjectRequest, record: ProjectRecord, context: Context, head: Head | None
+) -> Smoke | None:
+    """Tries the given Case with the configuration as it will be. The key that masks what is shown is thrown away."""
+    if not request.smoke_case:
+        return None
+    if "input" not in request.smoke_case:
+        raise BadConfiguration(field="smoke_case", given=str(list(request.smoke_case)), problem="has to have an input")
+    require_protected(record)
+    return smoke.try_project(
+        record,
+        context.root,
+        request.smoke_case,
+        masker=Masker(secrets.token_bytes(KEY_BYTES), record.redact_keys),
+        head=(head.tree, head.commit) if head else ("", ""),
+        cancelled=context.cancelled,
+    )
+
+
+def _require_runtime(request: InitializeProjectRequest) -> None:
     missing = [
         name
         for name, given in (
-            ("command", request.command),
+            ("command", request.command or request.adapter != "command"),
             ("external_effects", request.external_effects is not None),
             ("allowed_paths", request.allowed_paths or request.analysis_only),
         )
@@ -189,36 +254,13 @@ def _check_runtime(request: InitializeProjectRequest) -> list[str]:
     ]
     if missing:
         raise RuntimeMissing(missing=missing)
-    warnings = list(check_template(request.command))
-    check_patterns([*request.allowed_paths, *request.protected_paths])
-    codes = request.infrastructure_exit_codes
-    if any(not 1 <= code <= 255 for code in codes) or len(set(codes)) != len(codes):  # noqa: PLR2004 - exit codes
-        raise BadConfiguration(
-            field="infrastructure_exit_codes", given=str(codes), problem="has to list different numbers from 1 to 255"
-        )
-    ids = [c.component_id for c in request.components]
-    if len(set(ids)) != len(ids):
-        raise BadConfiguration(field="components", given=str(ids), problem="has to name each component_id once")
-    for name in request.environment:
-        if not name.isidentifier() or not name.isascii():
-            raise BadConfiguration(
-                field="environment", given=name, problem="has to list names of variables, not values"
-            )
-        if name.startswith(("LD_", "DYLD_")):
-            raise BadConfiguration(field="environment", given=name, problem="may not name variables of the loader")
-    program = request.command[0]
-    if "{" not in program and "/" not in program and shutil.which(program) is None:
-        warnings.append(f"command: {program} is not on this machine's PATH now.")
-    warnings += [
-        f"external_effects: {e.name} has no protection yet, and no run starts before it has."
-        for e in request.external_effects or []
-        if e.protection is None
-    ]
-    return warnings
 
 
 def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecord:
-    components = tuple(Component(**c.model_dump()) for c in request.components)
+    components = tuple(Component.model_validate(c.model_dump()) for c in request.components)
+    preparation = check_preparation(request.replay_preparation)
+    values = read_env_file(os.path.join(context.root, request.env_file), request.env_file) if request.env_file else {}
+    pin = digest(runner_template()) if request.adapter == "python" else None
     effects = tuple(
         ExternalEffect(name=e.name, protection=EffectProtection(**e.protection.model_dump()) if e.protection else None)
         for e in request.external_effects or []
@@ -232,6 +274,13 @@ def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecor
         "external_effects": [e.model_dump() for e in effects],
         "infrastructure_exit_codes": sorted(request.infrastructure_exit_codes),
         "metric_sources": {k: v.model_dump() for k, v in request.metric_sources.items()},
+        "adapter": request.adapter,
+        "adapter_options": request.adapter_options,
+        "adapter_sha256": pin,
+        "env_file": sorted(values),
+        "case_environment": request.case_environment,
+        "case_working_directory": request.case_working_directory,
+        "replay_preparation": preparation.model_dump(mode="json") if preparation else None,
     }
     identity = digest(canonical({**shape, "at": context.timestamp, "root": context.root}))
     return ProjectRecord(
@@ -254,4 +303,12 @@ def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecor
         loading_verification=dict(request.loading_verification),
         timeout_seconds=request.timeout_seconds,
         run_config_digest=digest(canonical(shape)),
+        adapter=request.adapter,
+        adapter_options=request.adapter_options,
+        adapter_sha256=pin,
+        env_file=request.env_file,
+        env_file_names=tuple(sorted(values)),
+        case_environment=dict(request.case_environment),
+        case_working_directory=request.case_working_directory,
+        replay_preparation=preparation,
     )

@@ -64,12 +64,13 @@ class AgentProcess:
     infrastructure_exit_codes: tuple[int, ...]
 
 
-def agent_process(
+def agent_process(  # noqa: PLR0913 - the configuration and what an attempt depends on besides it
     project: Project,
     root: str,
     *,
     timeout_seconds: float,
     worktree: str | None = None,
+    runner: str | None = None,
     source: Mapping[str, str] | None = None,
 ) -> AgentProcess:
     """Returns how attempts of the project are started.
@@ -79,6 +80,7 @@ def agent_process(
         root: The project's folder: where `.atk/` and `env_file` are.
         timeout_seconds: The limit of one attempt, which the HTTP client has to know to wait no longer.
         worktree: Where the Revision's content is; `root` unless it is elsewhere.
+        runner: A copy of the `python` adapter's script to start in place of the pinned one.
         source: Where allowed variables are handed on from; this process's environment unless given.
 
     Raises:
@@ -99,7 +101,7 @@ def agent_process(
         events = ("--events-file", "{events_file}" if "events_file" in command.PLACEHOLDERS else "{output_dir}/events")
         made = AgentProcess(_own("codex_skill.py", *_FILES, *events), _told(environment, plain), folder, codes)
     elif isinstance(options, PythonOptions):
-        script = pinned_runner(root, str(project.adapter_sha256))
+        script = runner or pinned_runner(root, str(project.adapter_sha256))
         made = AgentProcess(_python(project.python, script, options), environment, folder, codes)
     else:
         made = AgentProcess(project.command, environment, folder, project.infrastructure_exit_codes)

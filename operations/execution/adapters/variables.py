@@ -97,6 +97,17 @@ def missing_variables(project: Project, values: Mapping[str, str], source: Mappi
     return [name for name in declared if name not in values and name not in source]
 
 
+def missing_at_start(project: Project, root: str) -> list[str]:
+    """Returns a warning that names the declared variables that nobody has set now; empty when all are set.
+
+    Raises:
+        EnvFileUnusable: The file cannot be used.
+    """
+    values = read_env_file(os.path.join(root, project.env_file), project.env_file) if project.env_file else {}
+    missing = missing_variables(project, values, os.environ)
+    return [f"environment: {', '.join(missing)} not set now; a run is refused until they are."] if missing else []
+
+
 def variables(project: Project, root: str, *, source: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns the whole environment that the project's agent is given.
 

@@ -1,0 +1,126 @@
+"""A Python callable as an agent: what it returns is the output, and nothing of the target has to know ATK."""
+
+import ast
+import os
+import sys
+
+import pytest
+
+from operations.execution.adapters import process, runner_template
+from operations.execution.adapters.process import AdapterScriptChanged, agent_process, pinned_runner
+from storage.frames import digest
+from storage.schema.projects import Project
+
+AGENT = """\
+import asyncio
+
+class RateLimited(Exception):
+    pass
+
+class Desk:
+    @staticmethod
+    async def later(value):
+        await asyncio.sleep(0)
+        return {"later": value}
+
+def answer(value):
+    print("thinking")
+    return "answer to " + value
+
+def knows(value, case_id, repeat_index, attachments, output_dir, other=5):
+    open(output_dir + "/loading.json", "w").write('[{"component_id": "code"}]')
+    return [case_id, repeat_index, attachments, other]
+
+def fails(value):
+    raise KeyError("broken")
+
+def limited(value):
+    raise RateLimited("later")
+"""
+
+
+@pytest.fixture
+def call(bench):
+    """Calls a function of the target's module as attempts do."""
+    with open(os.path.join(bench.target, "desk.py"), "w") as file:
+        file.write(AGENT)
+
+    def made(name, inputs=("hi",), **options):
+        project = Project(
+            id="project-1-abcd",
+            workspace_path=bench.target,
+            created_at="2024-05-06T07:08:09+00:00",
+            analysis_only=True,
+            python=sys.executable,
+            adapter="python",
+            adapter_options={"call": f"desk:{name}", **options},
+            adapter_sha256=digest(process.runner_template()),
+            run_config_digest="0" * 64,
+        )
+        agent = agent_process(project, bench.target, timeout_seconds=30)
+        (record,) = bench.run(
+            agent.command,
+            inputs,
+            environment=agent.environment,
+            infrastructure_exit_codes=agent.infrastructure_exit_codes,
+        )
+        return record
+
+    return made
+
+
+def test_the_returned_text_is_the_output_and_what_is_printed_is_not(call):
+    record = call("answer")
+    assert (record.execution.status, record.output) == ("completed", "answer to hi")
+    assert "thinking" in record.stderr_tail
+
+
+def test_a_coroutine_is_awaited_and_another_value_is_json(call):
+    assert call("Desk.later", [{"n": 1}]).output == '{"later": {"n": 1}}'
+
+
+def test_a_function_gets_what_else_it_asks_for_by_name(call):
+    record = call("knows")
+    assert record.output == '["c0", 1, [], 5]'
+    assert record.loading_evidence == ({"component_id": "code"},)
+
+
+def test_what_it_raises_is_the_agents_error_with_its_trace(call):
+    record = call("fails")
+    assert record.execution.status == "agent_error"
+    assert "KeyError: 'broken'" in record.stderr_tail
+
+
+def test_an_exception_named_as_infrastructure_says_nothing_about_the_agent(call):
+    assert call("limited", infrastructure=["RateLimited"]).execution.status == "infra_error"
+
+
+def test_a_module_that_cannot_be_imported_is_the_agents_error(call):
+    assert call("absent").execution.status == "agent_error"
+
+
+def test_a_changed_script_is_refused_and_a_deleted_one_is_written_again(tmp_path):
+    pin = digest(process.runner_template())
+    path = pinned_runner(str(tmp_path), pin)
+    with open(path, "ab") as file:
+        file.write(b"# mine\n")
+    with pytest.raises(AdapterScriptChanged) as changed:
+        pinned_runner(str(tmp_path), pin)
+    assert changed.value.expected == pin
+    os.unlink(path)
+    with open(pinned_runner(str(tmp_path), pin), "rb") as file:
+        assert file.read() == process.runner_template()
+
+
+def test_a_pin_that_no_script_of_ours_has_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(AdapterScriptChanged):
+        pinned_runner(str(tmp_path), "0" * 64)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_script_is_written_for_python_3_9():
+    source = process.runner_template().decode()
+    ast.parse(source, feature_version=(3, 9))
+    imported = {a.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for a in node.names}
+    assert imported <= {"argparse", "asyncio", "importlib", "inspect", "json", "os", "sys", "traceback"}
+    assert runner_template.INFRA_ERROR == process.INFRA_ERROR
