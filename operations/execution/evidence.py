@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeVar
 
 from operations.execution import leftovers
 from operations.execution.guardian import Ended
 from operations.execution.plan import RunPlan
+from operations.execution.preparation import asked
 from storage.masking import Masker
 from storage.schema.evidence import EvidenceRecord, Execution, ExecutionStatus, FieldStatus, Slot
 
@@ -43,6 +45,7 @@ class _Left:
     output_status: FieldStatus = "unparsable"
     stderr: Text = field(default_factory=lambda: Text(""))
     loading: list[dict[str, Any]] | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -53,6 +56,10 @@ class Recorder:
 
     plan: RunPlan
     masker: Masker
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        return asked(self.plan.command)
 
     def record(self, slot: Slot, ended: Ended, folder: str) -> EvidenceRecord:
         """Returns the Record of an attempt that a guardian made in `folder`; whatever lies there, it returns one."""
@@ -76,26 +83,43 @@ class Recorder:
     def _left(self, ended: Ended, folder: str) -> _Left:
         left = _Left(notes=_notes(ended, self.plan.max_output_bytes))
         limit = self.plan.stored_output_bytes
-        data = _usable("stdout", left.notes, lambda: leftovers.read(folder, "stdout", limit))
+        data = _stream("stdout", ended.stdout, left.notes, lambda: leftovers.read(folder, "stdout", limit))
         if data is None:
             left.notes.append("The agent's stdout was removed or replaced while it ran; the Record has no output.")
         else:
+            data = data[:limit]
             cut = ended.stdout_bytes > len(data)
             left.output, left.output_status = start_of(data, cut=cut), "value" if data else "empty"
             if cut:
                 left.notes.append(
                     f"The output has {ended.stdout_bytes} bytes; the Record has the first {limit} at most."
                 )
-        tail = _usable("stderr", left.notes, lambda: leftovers.read(folder, "stderr", STDERR_TAIL_BYTES, from_end=True))
-        left.stderr = end_of(tail or b"", cut=ended.stderr_bytes > STDERR_TAIL_BYTES)
-        output = os.path.join(folder, "output")
-        left.loading = _usable("loading.json", left.notes, lambda: leftovers.loading(output))
-        left.metrics = _usable("metrics.json", left.notes, lambda: leftovers.metrics(output)) or {}
+        end = STDERR_TAIL_BYTES
+        tail = _stream("stderr", ended.stderr, left.notes, lambda: leftovers.read(folder, "stderr", end, from_end=True))
+        left.stderr = end_of((tail or b"")[-end:], cut=ended.stderr_bytes > end)
+        self._side_files(left, folder)
         return left
 
+    def _side_files(self, left: _Left, folder: str) -> None:
+        """Reads what the agent may have written beside its output, where its command asked for a place to do so."""
+        if "output_dir" in self._asked:
+            output = os.path.join(folder, "output")
+            left.loading = _usable("loading.json", left.notes, lambda: leftovers.loading(output))
+            left.metrics = _usable("metrics.json", left.notes, lambda: leftovers.metrics(output)) or {}
+        if "events_file" in self._asked:
+            left.events, notes = _usable(leftovers.EVENTS, left.notes, lambda: leftovers.events(folder)) or ([], [])
+            left.notes.extend(notes)
+
     def _record(self, slot: Slot, ended: Ended, status: ExecutionStatus, left: _Left) -> EvidenceRecord:
-        execution = _execution(slot, ended, status, self._masked(ended.error))
         full = self.plan.max_output_bytes
+        execution = _execution(
+            slot,
+            ended,
+            status,
+            self._masked(ended.error),
+            stdout_truncated=ended.stdout_bytes > self.plan.stored_output_bytes or ended.stdout_bytes >= full,
+            stderr_truncated=ended.stderr_bytes > STDERR_TAIL_BYTES or ended.stderr_bytes >= full,
+        )
         return EvidenceRecord(
             **_identity(slot),
             output=self._masked(None if left.output is None else left.output.text),
@@ -106,24 +130,19 @@ class Recorder:
             metrics={"duration_seconds": ended.seconds, **left.metrics},
             metric_sources={"duration_seconds": "supervisor", **dict.fromkeys(left.metrics, "agent_sidecar")},
             notes=tuple(self.masker.text(note) for note in left.notes),
-            execution=execution.model_copy(
-                update={
-                    "stdout_truncated": ended.stdout_bytes > self.plan.stored_output_bytes
-                    or ended.stdout_bytes >= full,
-                    "stderr_truncated": ended.stderr_bytes > STDERR_TAIL_BYTES or ended.stderr_bytes >= full,
-                }
-            ),
+            events=tuple(self.masker.value(left.events)),
+            execution=execution,
         )
 
 
 def status_of(ended: Ended, infrastructure_exit_codes: tuple[int, ...]) -> ExecutionStatus:
     """Returns what an ending says. Only a process that ended by itself can say something about the agent."""
+    if ended.end in {"cancelled", "server_gone"}:
+        return "cancelled"
+    if ended.end == "not_started" or ended.error is not None:
+        return "infra_error"
     if ended.end == "timeout":
         return "timeout"
-    if ended.end == "not_started":
-        return "infra_error"
-    if ended.end != "exited":
-        return "cancelled"
     if ended.exit_code == 0:
         return "completed"
     return "infra_error" if ended.exit_code in infrastructure_exit_codes else "agent_error"
@@ -148,6 +167,11 @@ def end_of(data: bytes, *, cut: bool) -> Text:
 
 def _replaced(text: str) -> Text:
     return Text(*_NOT_UTF8.subn("\ufffd", text))
+
+
+def _stream(name: str, text: str | None, notes: list[str], look: Callable[[], bytes | None]) -> bytes | None:
+    """Returns a stream's bytes: those that the guardian handed on, or of its file."""
+    return _usable(name, notes, look) if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def _usable(name: str, notes: list[str], look: Callable[[], T]) -> T | None:
@@ -186,7 +210,15 @@ def _bare(slot: Slot, execution: Execution, status: FieldStatus) -> EvidenceReco
     return EvidenceRecord(**_identity(slot), output=None, output_status=status, execution=execution)
 
 
-def _execution(slot: Slot, ended: Ended, status: ExecutionStatus, error: str | None) -> Execution:
+def _execution(  # noqa: PLR0913 - the slot, its ending and what is kept of it
+    slot: Slot,
+    ended: Ended,
+    status: ExecutionStatus,
+    error: str | None,
+    *,
+    stdout_truncated: bool = False,
+    stderr_truncated: bool = False,
+) -> Execution:
     return Execution(
         status=status,
         exit_code=ended.exit_code,
@@ -199,7 +231,7 @@ def _execution(slot: Slot, ended: Ended, status: ExecutionStatus, error: str | N
         leftovers_killed=ended.leftovers_killed,
         stdout_bytes=ended.stdout_bytes,
         stderr_bytes=ended.stderr_bytes,
-        stdout_truncated=False,
-        stderr_truncated=False,
+        stdout_truncated=stdout_truncated,
+        stderr_truncated=stderr_truncated,
         retry_of=slot.retry_of,
     )

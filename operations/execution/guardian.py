@@ -1,9 +1,9 @@
 """The guardian: one process that runs an agent, one attempt after another, and leaves nothing of it behind.
 
 It is forked by the supervisor and never by the server: adopting orphans in a process with other children would kill
-those, and preparing a child between fork and exec is only safe without threads. This module imports little, since
-every agent's start copies what its guardian has in memory. It takes orders on one channel, line
+those, and what an agent inherits (folder, limits) is set in the guardian itself. It takes orders on one channel, line
 by line, and answers each `run` with one line. When the channel ends or the server's pipe is hung up, it kills all.
+A guardian that is itself killed leaves its agent to the supervisor, which adopts and ends it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import resource
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from operations.execution import processes
+from operations.execution import agents, attachments, processes
 
 End = Literal["exited", "timeout", "cancelled", "server_gone", "not_started"]
 
@@ -32,6 +31,8 @@ _SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_SECONDS = 1.0
 _LOOK_SECONDS_WITHOUT_PIDFD = 0.05
 _KILLED_WITHIN_SECONDS = 2.0
+FILE_BYTES = 1 << 30
+"""The largest file that an agent may write beside its output (RLIMIT_FSIZE)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Settings:
     timeout_seconds: float
     grace_seconds: float
     max_output_bytes: int
+    """How much of stdout and of stderr is kept; an agent can write no more to them."""
+    max_file_bytes: int = FILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ class Ended:
     leftovers_killed: int = 0
     survivors: int = 0
     stdout_bytes: int = 0
+    """How much was kept."""
     stderr_bytes: int = 0
+    stdout: str | None = None
+    """All of it, with bytes that are not UTF-8 as surrogates; None when it is in the attempt's file."""
+    stderr: str | None = None
 
 
 class Channel:
@@ -132,7 +139,8 @@ def guard(channel: Channel, control: int) -> None:
     """Makes attempts as they are ordered, until the channel ends.
 
     Orders are `{"do": "know", <the fields of Settings>}` first, then `{"do": "run", "argv", "stdout", "stderr"}`, each
-    of which may be followed by `{"do": "stop"}`.
+    of which may be followed by `{"do": "stop"}`. `stdout` and `stderr` name files that are made for long outputs;
+    `attachments`, where given, are files that must be the same before and after the attempt.
     """
     processes.adopt_orphans()
     signal.set_wakeup_fd(-1)
@@ -144,134 +152,130 @@ def guard(channel: Channel, control: int) -> None:
         for order in channel.receive():
             if order["do"] == "know":
                 settings = Settings(**{name: value for name, value in order.items() if name != "do"})
-                _limit(resource.RLIMIT_FSIZE, settings.max_output_bytes)
+                _limit(resource.RLIMIT_FSIZE, max(settings.max_file_bytes, settings.max_output_bytes))
             elif order["do"] == "run" and settings is not None:
-                ended = _attempt(order, channel, control, settings)
-                channel.send(vars(ended))
+                channel.send(vars(_attempt(order, _Ears(channel, control), settings)))
 
 
-def _attempt(order: Mapping[str, Any], channel: Channel, control: int, settings: Settings) -> Ended:
+class _Ears:
+    """Hears whoever may ask for an attempt's end, while the agent's output is kept."""
+
+    def __init__(self, channel: Channel, control: int) -> None:
+        self._channel = channel
+        self._control = control
+
+    def hear(self, agent: agents.Agent, seconds: float) -> End | None:
+        """Waits for an event, at most `seconds`, and returns the end that was asked for, if any."""
+        poll = select.poll()
+        poll.register(self._control, 0)  # hang-up only: what is written to the pipe is the supervisor's to read
+        poll.register(self._channel.handle, select.POLLIN)
+        if agent.pidfd is None:
+            seconds = min(seconds, _LOOK_SECONDS_WITHOUT_PIDFD)
+        else:
+            poll.register(agent.pidfd, select.POLLIN)
+        for output in agent.outputs:
+            if output.handle is not None:
+                poll.register(output.handle, select.POLLIN)
+        ready = dict(poll.poll(max(0.0, seconds) * 1000))
+        for output in agent.outputs:
+            if output.handle in ready:
+                output.pump()
+        if self._control in ready:
+            return "server_gone"
+        if self._channel.handle in ready:
+            orders = self._channel.receive()
+            if self._channel.ended:
+                return "server_gone"
+            if any(order["do"] == "stop" for order in orders):
+                return "cancelled"
+        return None
+
+
+def _attempt(order: Mapping[str, Any], ears: _Ears, settings: Settings) -> Ended:
     started_at, started = _now(), time.monotonic()
-    try:
-        agent = _start(order, settings)
-    except (OSError, ValueError, subprocess.SubprocessError) as trouble:
-        seconds = time.monotonic() - started
-        return Ended("not_started", started_at, _now(), seconds, error=_not_started(trouble, order["argv"][0]))
-    pidfd = processes.open_pidfd(agent.pid)
-    try:
-        end = _watch(agent, pidfd, channel, control, started + settings.timeout_seconds)
-        if end != "exited":
-            _end(agent, pidfd, channel, control, 0.0 if end == "server_gone" else settings.grace_seconds)
-    finally:
-        if pidfd is not None:
-            os.close(pidfd)
-    swept = processes.sweep()
-    if not processes.LINUX:
-        _signal_group(agent, signal.SIGKILL)
-    code = agent.returncode
-    return Ended(
-        end,
-        started_at,
-        _now(),
-        time.monotonic() - started,
+    if changed := attachments.trouble(order.get("attachments", ())):
+        return Ended("not_started", started_at, _now(), time.monotonic() - started, error=changed)
+    with contextlib.ExitStack() as stack:
+        try:
+            outputs = (_capture(order["stdout"], settings, stack), _capture(order["stderr"], settings, stack))
+            agent = agents.start(order["argv"], settings.environment, settings.working_directory, outputs)
+        except (OSError, ValueError) as trouble:
+            seconds = time.monotonic() - started
+            return Ended("not_started", started_at, _now(), seconds, error=_not_started(trouble, order["argv"][0]))
+        try:
+            end = _watch(agent, ears, started + settings.timeout_seconds)
+            if end != "exited":
+                _end(agent, ears, 0.0 if end == "server_gone" else settings.grace_seconds)
+        finally:
+            agent.close()
+        swept = processes.sweep()
+        if not processes.LINUX:
+            agent.signal_group(signal.SIGKILL)
+        for output in outputs:
+            output.finish()
+            if end == "server_gone":  # nobody may be there to be told
+                output.spill()
+    return _ended(Ended(end, started_at, _now(), time.monotonic() - started), agent, swept, order)
+
+
+def _ended(known: Ended, agent: agents.Agent, swept: processes.Swept, order: Mapping[str, Any]) -> Ended:
+    code, (stdout, stderr) = agent.returncode, agent.outputs
+    return replace(
+        known,
         exit_code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,
+        error=_unkept(stdout) or _unkept(stderr) or attachments.trouble(order.get("attachments", ())),
         leftovers_killed=swept.killed,
         survivors=swept.survivors,
-        stdout_bytes=_size(order["stdout"]),
-        stderr_bytes=_size(order["stderr"]),
+        stdout_bytes=stdout.size,
+        stderr_bytes=stderr.size,
+        stdout=stdout.text,
+        stderr=stderr.text,
     )
 
 
-def _start(order: Mapping[str, Any], settings: Settings) -> subprocess.Popen[bytes]:
-    me = os.getpid()
-
-    with contextlib.ExitStack() as files:
-        stdout, stderr = (_create(order[name], files) for name in ("stdout", "stderr"))
-        return subprocess.Popen(
-            order["argv"],
-            cwd=settings.working_directory,
-            env=settings.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-            preexec_fn=lambda: processes.die_with_parent(me),  # noqa: PLW1509 - this process has one thread
-        )
+def _unkept(output: agents.Capture) -> str | None:
+    return None if output.trouble is None else f"The agent's output could not be kept: {output.trouble.strerror}."
 
 
-def _watch(agent: subprocess.Popen[bytes], pidfd: int | None, channel: Channel, control: int, deadline: float) -> End:
+def _capture(path: str, settings: Settings, stack: contextlib.ExitStack) -> agents.Capture:
+    capture = agents.Capture(path, settings.max_output_bytes)
+    stack.callback(capture.close)
+    return capture
+
+
+def _watch(agent: agents.Agent, ears: _Ears, deadline: float) -> End:
     """Waits until the agent has exited, its time is up or somebody asks for its end, and returns which."""
+    look = time.monotonic() + _LOOK_SECONDS
     while True:
-        left = deadline - time.monotonic()
-        asked = _asked(pidfd, channel, control, min(left, _LOOK_SECONDS))
+        now = time.monotonic()
+        asked = ears.hear(agent, min(deadline - now, _LOOK_SECONDS))
         if asked is not None:
             return asked
-        processes.reap_orphans(agent.pid)
-        if _exited(agent, pidfd):
+        if agent.poll():
             return "exited"
-        if left <= 0:
+        if now >= deadline:
             return "timeout"
+        if now >= look:  # the dead among the adopted would otherwise fill the process table
+            processes.reap_orphans(agent.pid)
+            look = now + _LOOK_SECONDS
 
 
-def _end(
-    agent: subprocess.Popen[bytes], pidfd: int | None, channel: Channel, control: int, grace_seconds: float
-) -> None:
+def _end(agent: agents.Agent, ears: _Ears, grace_seconds: float) -> None:
     """Asks the agent's group to end, waits out its grace, then kills the agent. The sweep gets the others."""
     deadline = time.monotonic() + grace_seconds
     if grace_seconds:
-        _signal_group(agent, signal.SIGTERM)
-    while (left := deadline - time.monotonic()) > 0 and not _exited(agent, pidfd):
-        if _asked(pidfd, channel, control, left) == "server_gone":
+        agent.signal_group(signal.SIGTERM)
+    while (left := deadline - time.monotonic()) > 0 and not agent.poll():
+        if ears.hear(agent, left) == "server_gone":
             break
-    if agent.returncode is not None:
+    if agent.poll():
         return
-    if pidfd is None:
-        _signal_group(agent, signal.SIGKILL)
-    else:
-        processes.signal_pidfd(pidfd, signal.SIGKILL)
+    agent.kill()
     # One that sleeps in the kernel cannot be collected yet: the sweep counts it among the survivors.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        agent.wait(_KILLED_WITHIN_SECONDS)
-
-
-def _asked(pidfd: int | None, channel: Channel, control: int, seconds: float) -> End | None:
-    """Waits for an event, at most `seconds`, and returns the end that was asked for, if any."""
-    poll = select.poll()
-    poll.register(control, 0)  # hang-up only: what is written to the pipe is the supervisor's to read
-    poll.register(channel.handle, select.POLLIN)
-    if pidfd is not None:
-        poll.register(pidfd, select.POLLIN)
-    else:
-        seconds = min(seconds, _LOOK_SECONDS_WITHOUT_PIDFD)
-    ready = dict(poll.poll(max(0.0, seconds) * 1000))
-    if control in ready:
-        return "server_gone"
-    if channel.handle in ready:
-        orders = channel.receive()
-        if channel.ended:
-            return "server_gone"
-        if any(order["do"] == "stop" for order in orders):
-            return "cancelled"
-    return None
-
-
-def _exited(agent: subprocess.Popen[bytes], pidfd: int | None) -> bool:
-    """Returns whether the agent's own process has ended; its status is collected then, and only here."""
-    if pidfd is not None and not processes.wait_readable([pidfd], 0):
-        return False
-    return agent.poll() is not None
-
-
-def _signal_group(agent: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(agent.pid, number)
-
-
-def _create(path: str, files: contextlib.ExitStack) -> int:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    files.callback(os.close, handle)
-    return handle
+    deadline = time.monotonic() + _KILLED_WITHIN_SECONDS
+    while (left := deadline - time.monotonic()) > 0 and not agent.poll():
+        processes.wait_readable([] if agent.pidfd is None else [agent.pidfd], min(left, _LOOK_SECONDS_WITHOUT_PIDFD))
 
 
 def _close_all_but(kept: set[int]) -> None:
@@ -288,13 +292,6 @@ def _limit(what: int, value: int) -> None:
     hard = resource.getrlimit(what)[1]
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(what, (bound, bound))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except FileNotFoundError:  # the agent may delete what it wrote
-        return 0
 
 
 def _now() -> str:

@@ -14,6 +14,9 @@ from storage.frames import canonical
 
 SIDE_FILE_BYTES = 1024 * 1024
 """The largest `loading.json` or `metrics.json` that is read."""
+EVENTS = "events.jsonl"
+EVENTS_BYTES = 4 * 1024 * 1024
+"""How much of `events.jsonl` is read, from its beginning."""
 _METRICS = ("cost", "tool_calls")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -82,6 +85,41 @@ def metrics(folder: str) -> dict[str, float]:
     return {name: _float(value) for name, value in known.items()}
 
 
+def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the events of `events.jsonl`, one JSON object to a line, and sentences about what is not used of it.
+
+    Raises:
+        Unusable: It is not a regular file.
+    """
+    data = read(folder, EVENTS, EVENTS_BYTES + 1)
+    if data is None:
+        return [], []
+    notes: list[str] = []
+    if len(data) > EVENTS_BYTES:
+        data = data[: data.rfind(b"\n", 0, EVENTS_BYTES) + 1]
+        notes.append(f"{EVENTS} is larger than {EVENTS_BYTES} bytes; the events that begin after that are not used.")
+    found: list[dict[str, Any]] = []
+    bad: list[tuple[int, str]] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(_event(line))
+        except Unusable as why:
+            bad.append((number, str(why)))
+    if bad:
+        number, reason = bad[0]
+        notes.append(f"{len(bad)} lines of {EVENTS} are not used; the first is line {number}: {reason}.")
+    return found, notes
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    value = _value(line)
+    if not isinstance(value, dict):
+        raise Unusable("it is not an object")
+    return value
+
+
 def _float(value: float) -> float:
     try:
         return float(value)
@@ -96,6 +134,10 @@ def _json(folder: str, name: str) -> tuple[Any] | None:
         return None
     if len(data) > SIDE_FILE_BYTES:
         raise Unusable(f"it is larger than {SIDE_FILE_BYTES} bytes")
+    return (_value(data),)
+
+
+def _value(data: bytes) -> Any:  # noqa: ANN401 - JSON
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()
@@ -108,4 +150,4 @@ def _json(folder: str, name: str) -> tuple[Any] | None:
         raise Unusable("it is nested too deeply") from broken
     except ValueError as broken:
         raise Unusable("it has a number that is infinite, not a number or too long") from broken
-    return (value,)
+    return value

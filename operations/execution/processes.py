@@ -20,7 +20,9 @@ from typing import Protocol, cast
 
 LINUX = sys.platform == "linux"
 
-_PR_SET_PDEATHSIG = 1
+MARKER = "ATK_ATTEMPT_OF"
+"""The environment variable by which what an agent started can be found when everybody above it was killed."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
@@ -59,14 +61,6 @@ def adopt_orphans() -> None:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when `parent` ends. For use between fork and exec."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(127)
-
-
 def open_pidfd(pid: int) -> int | None:
     """Returns a handle that becomes readable when the child `pid` ends, or None where there is none."""
     return cast("_LinuxOs", os).pidfd_open(pid) if LINUX else None
@@ -76,6 +70,12 @@ def signal_pidfd(pidfd: int, number: int) -> None:
     """Sends a signal to the process behind `pidfd`; one that is gone or not ours to signal is left alone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         cast("_LinuxSignal", signal).pidfd_send_signal(pidfd, number)
+
+
+def signal_group(group: int, number: int) -> None:
+    """Sends a signal to a process group; one that is gone or not ours to signal is left alone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
 
 
 def reap_orphans(spare: int) -> None:
@@ -118,32 +118,104 @@ def sweep(spare: Collection[int] = (), *, limit_seconds: float = 2.0) -> Swept:
 
 def descendants(root: int, spare: Collection[int] = ()) -> list[Process]:
     """Returns the living processes below `root`, parents first, without `spare` and what is below them."""
-    children: dict[int, list[tuple[Process, str]]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (read := _stat(int(name))):
-            parent, state, start = read
-            children.setdefault(parent, []).append((Process(int(name), start), state))
+    children: dict[int, list[_Seen]] = {}
+    for seen in _table():
+        children.setdefault(seen.parent, []).append(seen)
     found: list[Process] = []
     todo = [root]
     while todo:
-        for process, state in children.get(todo.pop(), ()):
-            if process.pid in spare:
+        for seen in children.get(todo.pop(), ()):
+            if seen.process.pid in spare:
                 continue
-            todo.append(process.pid)
-            if state not in "ZX":
-                found.append(process)
+            todo.append(seen.process.pid)
+            if seen.lives:
+                found.append(seen.process)
     return found
 
 
-def _stat(pid: int) -> tuple[int, str, int] | None:
-    """Returns parent, state and start time of a process (proc(5), fields 4, 3 and 22), or None when it is gone."""
+def mark(work_folder: str) -> str:
+    """Returns the value of `MARKER` for the attempts of a batch, which no batch of another project has."""
+    return os.path.realpath(work_folder)
+
+
+def sweep_batch(work_folder: str, *, limit_seconds: float = 2.0) -> int:
+    """Kills what the agents of a dead run left, and returns how many processes that were.
+
+    For a run whose supervisor and guardians are gone together, as its released owner lock says: otherwise they sweep
+    themselves, and with more certainty. Found are processes with the batch's marker in their environment, whatever is
+    in a session with one, and what is below them; one that left its session, cleaned its environment and lost its
+    parent is not. Neither this process, nor one above it or in its session, is ever ended. Linux only.
+
+    Args:
+        work_folder: The batch's work folder, as its plan had it.
+        limit_seconds: How long to try.
+    """
+    entry = b"%s=%s" % (MARKER.encode(), os.fsencode(mark(work_folder)))
+    killed: set[Process] = set()
+    empty, end = 0, time.monotonic() + limit_seconds
+    while LINUX and empty < _EMPTY_LOOKS and time.monotonic() < end:
+        found = _marked(entry)
+        empty = 0 if found else empty + 1
+        for process in found:
+            killed.add(process)
+            _kill(process)
+        if found:
+            time.sleep(_LOOK_EVERY_SECONDS)
+    return len(killed)
+
+
+def _marked(entry: bytes) -> list[Process]:
+    table = {seen.process.pid: seen for seen in _table()}
+    barred: set[int] = set()
+    above = os.getpid()
+    while above in table and above not in barred:
+        barred.add(above)
+        above = table[above].parent
+    sessions = {seen.session for pid, seen in table.items() if entry in _environment(pid)} - {os.getsid(0), 0}
+    chosen: set[int] = set()
+    more = {pid for pid, seen in table.items() if seen.session in sessions}
+    while more:
+        chosen |= more
+        more = {pid for pid, seen in table.items() if seen.parent in chosen} - chosen
+    return [table[pid].process for pid in chosen - barred if table[pid].lives]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:  # gone, or somebody else's
+        return []
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A process as a look at the table found it."""
+
+    process: Process
+    parent: int
+    session: int
+    lives: bool
+
+
+def _table() -> list[_Seen]:
+    found: list[_Seen] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (read := _stat(int(name))):
+            parent, state, start, session = read
+            found.append(_Seen(Process(int(name), start), parent, session, state not in "ZX"))
+    return found
+
+
+def _stat(pid: int) -> tuple[int, str, int, int] | None:
+    """Returns parent, state, start time and session (proc(5), fields 4, 3, 22 and 6), or None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("latin-1")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the program's name may itself have spaces and parentheses
-    return int(fields[1]), fields[0], int(fields[19])
+    return int(fields[1]), fields[0], int(fields[19]), int(fields[3])
 
 
 def _kill(process: Process) -> None:

@@ -24,7 +24,7 @@ from operations.execution.command import check_template
 from operations.execution.evidence import Recorder
 from operations.execution.guardian import Ended, Guardian, Settings, fork_guardian
 from operations.execution.plan import STOP_FILE, RunPlan
-from operations.execution.preparation import Prepared, prepare
+from operations.execution.preparation import Prepared, Preparer
 from storage.attempts import EndReason
 from storage.masking import Masker, load_key
 from storage.schema.evidence import EvidenceRecord, Slot
@@ -79,9 +79,10 @@ class Run:
         barred = known.finished | (set(known.unfinished) - set(plan.rerun_unknown_ids))
         self._pending = deque(slot for slot in plan.slots if slot.record_id not in barred)
         self._cases = CaseFile(plan.cases_path, {slot.case_id for slot in self._pending})
+        self._preparer = Preparer(plan, self._cases)
         self._settings = Settings(
             plan.working_directory,
-            plan.environment,
+            {**plan.environment, processes.MARKER: processes.mark(plan.work_folder)},
             plan.timeout_seconds,
             plan.grace_seconds,
             plan.max_output_bytes,
@@ -90,6 +91,7 @@ class Run:
         self._idle = [self._take(guardian) for guardian in guardians]
         self._frames: list[dict[str, Any]] = []
         self._orders: list[tuple[_Place, Mapping[str, Any]]] = []
+        self._over: list[Prepared] = []
         self._infra_failures = 0
         self._reason: EndReason | None = None
         self._stopping = False
@@ -139,7 +141,7 @@ class Run:
             slot, at, started = self._pending.popleft(), _now(), time.monotonic()
             self._frames.append({"kind": "started", "record_id": slot.record_id, "n": slot.n, "at": at})
             try:
-                prepared = prepare(slot, self._plan, self._cases)
+                prepared = self._preparer.prepare(slot)
             except (OSError, LookupError, ValueError) as trouble:
                 ended = Ended("not_started", at, _now(), time.monotonic() - started, error=_words(trouble))
                 self._finished(self._recorder.failure(slot, ended, "infra_error"))
@@ -153,6 +155,9 @@ class Run:
         if self._frames:
             self._log.append(self._frames)
             self._frames.clear()
+        for prepared in self._over:
+            self._preparer.take_back(prepared)
+        self._over.clear()
         for place, order in self._orders:
             place.guardian.channel.send(order)
         self._orders.clear()
@@ -184,6 +189,8 @@ class Run:
             if attempt is not None:
                 ended = Ended(**message)
                 self._finished(self._recorder.record(attempt.slot, ended, attempt.prepared.folder))
+                if not ended.survivors:
+                    self._over.append(attempt.prepared)
                 self._idle.append(place)
         if channel.ended:
             self._lose(place)

@@ -57,7 +57,7 @@ class Execution(Value):
     leftovers_killed: Count
     """Processes that the agent left running and that ATK ended."""
     stdout_bytes: Count
-    """Bytes that the agent wrote, whether or not all of them are kept."""
+    """Bytes of what the agent wrote, up to the plan's `max_output_bytes`; the Record may have less."""
     stderr_bytes: Count
     stdout_truncated: bool
     """Whether the Record's output is less than what the agent wrote or wanted to write."""
@@ -82,6 +82,8 @@ class EvidenceRecord(Value):
     """The end of the agent's stderr, masked."""
     loading_evidence: tuple[dict[str, Any], ...] | None = None
     """The events of the agent's `loading.json`: which components it says that it loaded."""
+    events: tuple[dict[str, Any], ...] = ()
+    """What the agent wrote to its events file, masked: one JSON object to a line, bounded."""
     metrics: dict[str, Number] = Field(default_factory=dict)
     metric_sources: dict[str, str] = Field(default_factory=dict)
     """Who measured each metric: `supervisor`, or `agent_sidecar`, which is diagnostic only."""

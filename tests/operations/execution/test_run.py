@@ -12,6 +12,7 @@ import pytest
 
 from operations.execution.launch import launch
 from operations.execution.plan import STOP_FILE, agent_environment, write_plan
+from operations.execution.processes import MARKER
 from storage.frames import encode
 
 BY_CASE = """
@@ -23,6 +24,10 @@ c3) kill -KILL $$;;
 c4) echo begun; sleep 60;;
 esac
 """
+
+
+SAY_MUCH = "yes | head -c 200000; while [ ! -e $0/../stdout ]; do :; done"
+"""A long output goes to a file, which is there once the agent's guardian has read enough of it."""
 
 
 def statuses(records):
@@ -134,9 +139,9 @@ def test_side_files_become_evidence_that_says_who_measured(bench):
         ("""echo '{"cost": true}' > $0/metrics.json""", "metrics.json is not used: cost is not a number"),
         ("""echo '{"tool_calls": -1}' > $0/metrics.json""", "metrics.json is not used: tool_calls is not a number"),
         ("echo '[]' > $0/metrics.json", "metrics.json is not used: it is not an object"),
-        ("rm $0/../stdout", "stdout was removed"),
-        ("rm -r $(dirname $0)", "stdout was removed"),
-        ("rm $0/../stdout; ln -s /etc/passwd $0/../stdout", "stdout is not used"),
+        (f"{SAY_MUCH}; rm $0/../stdout", "stdout was removed"),
+        (f"{SAY_MUCH}; rm -r $(dirname $0)", "stdout was removed"),
+        (f"{SAY_MUCH}; rm $0/../stdout; ln -s /etc/passwd $0/../stdout", "stdout is not used"),
     ],
 )
 def test_what_an_agent_left_broken_becomes_a_note_and_the_next_attempt_is_made(bench, script, note):
@@ -160,6 +165,30 @@ def test_a_flood_of_output_is_stopped_at_its_limit_and_stored_in_part(bench):
     assert bench.attempts().ended == "all_done"
 
 
+def test_an_agent_may_write_files_that_are_larger_than_its_output_may_be(bench):
+    script = "head -c 3000000 /dev/zero > cache && wc -c < cache"
+    [record] = bench.run(bench.sh(script), max_output_bytes=1 << 20)
+    assert (record.execution.status, record.output) == ("completed", "3000000\n")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_flood_ends_with_what_was_allowed_on_the_disk(bench, stream):
+    script = f"import os; [os.write({1 if stream == 'stdout' else 2}, b'x' * 65536) for _ in range(1600)]"
+    [record] = bench.run(bench.python(script), max_output_bytes=1 << 20)
+    assert record.execution.status == "agent_error"
+    assert getattr(record.execution, f"{stream}_truncated")
+    kept = [os.path.getsize(os.path.join(where, name)) for where, _, files in os.walk(bench.work) for name in files]
+    assert (1 << 20) in kept
+    assert sum(kept) < 1.1 * (1 << 20)
+
+
+def test_an_output_that_cannot_be_kept_is_an_infrastructure_failure(bench):
+    script = 'mkdir "$0/../stdout"; yes | head -c 200000'
+    [record] = bench.run(["sh", "-c", script, "{output_dir}"])
+    assert record.execution.status == "infra_error"
+    assert "could not be kept: File exists" in record.execution.error
+
+
 def test_an_output_that_is_cut_loses_its_last_word_and_no_more(bench):
     [record] = bench.run(["printf", "{input}"], ["ü" * 5 + " " + "secret" * 10], stored_output_bytes=30)
     assert record.output == "ü" * 5 + " "
@@ -178,6 +207,7 @@ def test_an_agent_gets_the_environment_of_the_plan_and_nothing_else(bench, monke
     environment = agent_environment(["ATK_TEST_UNSET"], {"MODE": "test"})
     [record] = bench.run(bench.python("import json,os; print(json.dumps(dict(os.environ)))"), environment=environment)
     seen = json.loads(record.output)
+    assert seen.pop(MARKER) == os.path.realpath(bench.work)
     assert {k: v for k, v in seen.items() if k != "LC_CTYPE"} == {
         k: v for k, v in environment.items() if k != "LC_CTYPE"
     }
@@ -193,14 +223,40 @@ def test_an_agent_has_default_signals_and_a_session_of_its_own(bench):
     assert record.output == "[True, True] True\n"
 
 
-def test_files_of_an_attempt_are_their_owners_and_stay_until_the_batch_is_sealed(bench):
-    bench.run(bench.sh("echo raw"))
+def mode(path):
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+def test_files_of_an_attempt_are_their_owners_and_a_long_output_is_kept_whole(bench):
+    script = 'yes | head -c 200000; cat "$0" "$1" >&2; touch "$2/kept"'
+    [record] = bench.run(
+        ["sh", "-c", script, "{input_file}", "{attachments_file}", "{output_dir}"], stored_output_bytes=1000
+    )
+    assert record.stderr_tail == '"hello"[]'
     folder = os.path.join(bench.work, "0")
-    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
-    for name in ("stdout", "stderr", "input.json", "attachments.json"):
-        assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
+    assert sorted(os.listdir(folder)) == ["attachments.json", "input.json", "output", "stdout"]
+    assert mode(folder) == mode(os.path.join(folder, "output")) == 0o700
+    for name in ("stdout", "input.json", "attachments.json"):
+        assert mode(os.path.join(folder, name)) == 0o600
     with open(os.path.join(folder, "stdout")) as file:
-        assert file.read() == "raw\n"
+        assert file.read() == "y\n" * 100_000
+
+
+def test_an_attempt_finds_nothing_of_another_in_its_folder(bench):
+    script = 'find "$(dirname "$0")" -type f | wc -l; cat "$0"; [ "$1" = c1 ] && touch "$2/left"; true'
+    inputs = ["long " * 100, "second", {"third": 3}, 4]
+    records = bench.run(["sh", "-c", script, "{input_file}", "{case_id}", "{output_dir}"], inputs)
+    assert [record.output for record in records] == [f"1\n{json.dumps(value)}" for value in inputs]
+    assert os.path.exists(os.path.join(bench.work, "1", "output", "left"))
+
+
+@pytest.mark.parametrize(
+    "trick", ["ln -sf /etc/hostname $0", "ln $0 ../again-$1", "chmod 666 $0", "mkdir $0.d", "rm $0"]
+)
+def test_a_folder_that_an_agent_has_changed_is_not_used_again(bench, trick):
+    bench.run(["sh", "-c", f"{trick}; true", "{input_file}", "{case_id}"], "ab")
+    assert os.path.isdir(os.path.join(bench.work, "0"))
+    assert os.path.isdir(os.path.join(bench.work, "1"))
 
 
 MEET = """
