@@ -1,14 +1,17 @@
 """Two clients, each with its own real server, on one project: the result is that of some serial order."""
 
 import os
+import random
 import sys
+import threading
 from contextlib import ExitStack
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 
-from tests.concurrency.mixed import READS, World, assert_serial, run
+from tests.concurrency.mixed import READS, ServerKilled, World, assert_serial, run
+from tests.faults.story import Wire
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -77,3 +80,35 @@ def test_what_one_server_acknowledged_the_other_sees_at_its_next_call(servers):
         assert read["value"]["case_count"] == 6
         _, status = other("get_status", {})
         assert status["position"] == made["journal_record"]
+
+
+class Doomed:
+    """A server that is killed in the middle of its call number `last`."""
+
+    def __init__(self, world, last, after_seconds):
+        self.wire = Wire(world.target.root)
+        self.left = last
+        self.after_seconds = after_seconds
+
+    def __call__(self, name, arguments):
+        self.left -= 1
+        if self.left == 0:
+            threading.Timer(self.after_seconds, self.wire.process.kill).start()
+        try:
+            result = self.wire.call(name, **arguments)
+        except (AssertionError, BrokenPipeError) as gone:
+            raise ServerKilled from gone
+        return not result["isError"], result["structuredContent"]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_servers_that_are_killed_at_work_cost_at_most_their_last_answer(world, servers, seed):
+    dice = random.Random(seed)
+    with ExitStack() as stack:
+        doomed = [Doomed(world, dice.randint(4, 20), dice.random() / 20) for _ in range(3)]
+        for server in doomed:
+            stack.enter_context(server.wire)
+        cut_off = run(world, [servers[0], *doomed], seed=seed, steps=15)
+    assert cut_off
+    servers[1]("inspect_or_recover_operation", {})
+    assert_serial(world, unheard=cut_off)
