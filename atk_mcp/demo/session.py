@@ -65,7 +65,7 @@ class Session:
         while run["status"] == "running":
             run = await self.follow(run, "wait_for_batch", wait_seconds=WAIT_SECONDS)
         if run["status"] != "sealed":
-            raise DemoStopped(f"the run {run['batch_id']} is {run['status']}: {run['message']}")
+            raise DemoStopped(" ".join((run["message"], *run["notes"])))
         return run
 
     async def read(self, record_id: str, field: str | None = None) -> Any:  # noqa: ANN401 - any JSON
