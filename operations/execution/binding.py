@@ -118,13 +118,15 @@ class BoundRun:
         revision = self._revision(present)
         self.switch = switch = changes_between(git, present.commit, revision.commit, around.raw)
         baseline = self.round.baseline_commit if self.round else head.commit
-        own = changes_between(git, baseline, revision.commit, around.raw)
+        own = {c.path for c in changes_between(git, baseline, revision.commit, around.raw)}
+        if self.round is not None:
+            own |= surrounding.adopted_paths(git, self.round)
         back = effects.rewrite(inverse(switch), around.folders) if switch else None
         return {
             "commit": revision.commit,
             "surroundings": around.model_dump(mode="json"),
             "inputs": declared_inputs(self.project),
-            "own_changes": [{"path": c.path} for c in own],
+            "own_changes": [{"path": path} for path in sorted(own)],
             "switch": bool(switch),
             "switch_back": back,
         }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from operations.tuning import lifecycle
 from operations.tuning.identity import declared_inputs
-from storage.checkpoints import Change, draft_changes
+from storage.checkpoints import Change, changes_between, draft_changes
 from storage.git import Git
 from storage.schema.candidates import Candidate
 from storage.schema.projects import Project
@@ -39,10 +39,21 @@ def refuse_changes(git: Git, value: Round, project: Project, changes: Iterable[C
     lifecycle.require_clean(value, found, frozen_paths(git, around), lambda path: in_scope(path, allowed))
 
 
+def adopted_paths(git: Git, value: Round) -> frozenset[str]:
+    """Returns the repository paths of the Round's adopted change.
+
+    Where the configuration names one of them, its fingerprint was taken before the baseline was restored; no ignored
+    file is among them, so Git compares them all.
+    """
+    if value.adopt_commit is None:
+        return frozenset()
+    return frozenset(c.path for c in changes_between(git, value.baseline_commit, value.adopt_commit, {}))
+
+
 def require_inputs(git: Git, value: Round, project: Project, candidates: Iterable[Candidate]) -> None:
     """Refuses when files that the configuration names, ignored by Git or not, are not as the Round froze them.
 
-    What a candidate of the Round changed is Git's to compare, and left out.
+    What a candidate of the Round or its adopted change touches is Git's to compare, and left out.
 
     Raises:
         SurroundingsChanged: It names them.
@@ -50,6 +61,7 @@ def require_inputs(git: Git, value: Round, project: Project, candidates: Iterabl
     before = Surroundings.model_validate(value.surroundings).inputs
     now = surroundings(git, declared_inputs(project)).inputs
     ours = {change["path"] for c in candidates if c.round_id == value.id for change in c.changes}
+    ours |= adopted_paths(git, value)
     moved = [path for path in {*now, *before} if now.get(path) != before.get(path) and path not in ours]
     if moved:
         raise lifecycle.SurroundingsChanged(round_id=value.id, paths=sorted(shown_path(git, path) for path in moved))

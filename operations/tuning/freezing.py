@@ -41,10 +41,7 @@ class JudgerNotChosen(AtkError):
         "The plan needs a specification and a judger, and no assessment of the evidence of {round_id} is stored. Judge "
         "one of its batches, or give plan.spec_id and plan.judger_id of ones stored before: {known}."
     )
-    next_calls = (
-        NextCall("get_status", {"round_id": "{round_id}"}),
-        NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with spec_id and judger_id"}),
-    )
+    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
     known: list[str]

@@ -10,15 +10,16 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.tuning import deciding, lifecycle
 from storage import effects
-from storage.checkpoints import Change, commit_tree, inverse
+from storage.checkpoints import Change, Staged, UnknownContent, classify, commit_tree, inverse
 from storage.errors import NextCall
+from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.candidates import Authorization, Candidate, Decision
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Head, Surroundings, ready
+from storage.worktree import Head, Surroundings, ready, surroundings
 
 
 class AuthorizationGiven(Model):
@@ -69,6 +70,8 @@ class DecideCandidateResponse(Response):
         deciding.NotNewestValidation,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
+        UnknownContent,
+        Staged,
         UnknownObject,
         ResourceBusy,
     ),
@@ -96,9 +99,10 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
         found = deciding.of_candidate(candidate, tx.state.all(Validation))
         validation = deciding.newest(found, request.validation_id, candidate.id)
         _check(request, candidate, validation)
-        with context.project.git() as git:
+        with context.project.git() as git, context.project.scratch(f"decide-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            _require_in_place(git, request, candidate, scratch)
             after = head.commit
             if request.action == "keep":
                 after = commit_tree(
@@ -141,6 +145,17 @@ def _check_override(request: DecideCandidateRequest, validation: Validation) -> 
         )
     if request.override_authorization is None:
         raise _unauthorized(request, "It is missing")
+
+
+def _require_in_place(git: Git, request: DecideCandidateRequest, candidate: Candidate, scratch: str) -> None:
+    """Refuses before anything is announced: edits to sealed files, and for a keep those that the user staged."""
+    changes = [Change.model_validate(c) for c in candidate.changes]
+    found = classify(git, changes, scratch)
+    wrong = (*found.other, *(found.before if request.action == "keep" else ()))
+    if wrong:
+        raise UnknownContent(paths=tuple(sorted(wrong)))
+    if request.action == "keep" and (mine := {c.path for c in changes} & set(surroundings(git).staged)):
+        raise Staged(paths=tuple(sorted(mine)))
 
 
 def _needed(request: DecideCandidateRequest, candidate: Candidate, what: str) -> deciding.ValidationNeeded:

@@ -68,7 +68,10 @@ class Staged(Target):
 
     def compare(self, mode: str = "incremental", **more: Any) -> Any:
         sides = ("left", "right") if mode == "incremental" else ("final_left", "final_right")
-        both = {f"{k}_assessment_id": self.ids[f"{side}_assessment_id"] for k, side in zip(("left", "right"), sides)}
+        both = {
+            f"{k}_assessment_id": self.ids[f"{side}_assessment_id"]
+            for k, side in zip(("left", "right"), sides, strict=True)
+        }
         return self.call("compare_and_gate", **{"round_id": self.round_id, "mode": mode, **both, **more})
 
     def seal(self) -> None:
@@ -82,23 +85,26 @@ class Staged(Target):
     def facts(self) -> dict[str, Any]:
         """Everything that a refused call has to leave as it is."""
         return {
-            "journal": self.state.position,
+            "journal": self.state.position if os.path.isdir(self.path(".atk/journal")) else None,
             "worktree": tree_of(self.root, skip=(".git", ".atk")),
             "index": _bytes(self.path(".git/index")),
             "refs": {**tree_of(self.path(".git/refs")), "HEAD": _bytes(self.path(".git/HEAD"))},
-            "store": {k: v for k, v in tree_of(self.path(".atk")).items() if k != "lock"} if self.has_store else None,
+            "store": _durable(tree_of(self.path(".atk"))),
         }
 
-    @property
-    def has_store(self) -> bool:
-        return os.path.isdir(self.path(".atk"))
-
     def changed_since(self, before: dict[str, Any]) -> list[str]:
-        now = self.facts() if self.has_store and before["store"] is not None else {**before, **self.plain_facts()}
-        return [name for name, found in now.items() if found != before[name]]
+        """Names what is not as it was."""
+        now = self.facts()
+        found = [name for name in now if not isinstance(now[name], dict) and now[name] != before[name]]
+        for name in ("worktree", "refs", "store"):
+            was, is_ = before[name], now[name]
+            found += [f"{name}: {path}" for path in {**was, **is_} if was.get(path, 0) != is_.get(path, 0)]
+        return found
 
-    def plain_facts(self) -> dict[str, Any]:
-        return {"worktree": tree_of(self.root, skip=(".git", ".atk")), "index": _bytes(self.path(".git/index"))}
+
+def _durable(store: dict[str, Any]) -> dict[str, Any]:
+    """What the journal names and the journal itself: not folders, views, and who holds the lock."""
+    return {k: v for k, v in store.items() if v is not None and not k.endswith(".json") and k != "lock"}
 
 
 def _bytes(path: str) -> bytes | None:

@@ -1,0 +1,159 @@
+"""create_round, freeze_round, store_diagnosis and finish_round refuse what they have to, and change nothing by it."""
+
+import pytest
+
+from tests.operations.catalog.guards import Guard, holds, names
+from tests.operations.catalog.stages import AUTHORIZED, issue
+
+
+def edited(target):
+    target.write("prompt.txt", "mine\n")
+
+
+def moved(target):
+    target.write("other.txt", "somebody else's\n")
+    target.git("add", "other.txt")
+    target.git("commit", "-q", "-m", "A commit of the user's")
+
+
+def stray(target):
+    target.write("stray.txt", "made during the Round\n")
+
+
+def analysis_only(target):
+    target.call("initialize_project", analysis_only=True)
+
+
+def another_opened(target):
+    target.ids["second"] = target.call("create_round").round_id
+
+
+def second_dataset(target):
+    target.write_cases([("z", "no", "other")], "more.csv")
+    target.call("store_dataset", source="more.csv")
+    target.ids["fresh"] = target.call("create_round").round_id
+
+
+def merging(target):
+    target.git("checkout", "-q", "-b", "side")
+    target.write("prompt.txt", "side\n")
+    target.git("commit", "-q", "-a", "-m", "side")
+    target.git("checkout", "-q", "main")
+    target.write(".git/MERGE_HEAD", target.git("rev-parse", "side") + "\n")
+
+
+def plan(**fields):
+    return {"round_id": "{round_id}", "plan": {"repeatability": "deterministic", **fields}}
+
+
+def diagnosed(**more):
+    return {"round_id": "{round_id}", "issues": [issue("one", "refund-1", **more)]}
+
+
+R = {"round_id": "{round_id}"}
+FINISH = {**R, "reason": "because"}
+OVERRIDE = {**AUTHORIZED, "action": "retain_without_final_pass"}
+NOT_RUN = {"description": "look", "status": "not_run"}
+DONE = {"description": "look", "status": "completed"}
+
+GUARDS = [
+    Guard("create_round", "stored", "unknown_object", {"batch_ids": ["batch-1-none"]}, facts={"given": "batch-1-none"}),
+    Guard("create_round", "stored", "unknown_object", {"assessment_ids": ["assessment-1-none"]}),
+    Guard("create_round", "stored", "unknown_object", {"previous_round_id": "round-1-none"}),
+    Guard("create_round", "opened", "previous_round_open", {"previous_round_id": "{round_id}"}, facts=R),
+    Guard("create_round", "frozen", "another_round_active", facts={**R, "status": "ready"}),
+    Guard("create_round", "blank", "not_runnable", prepare=analysis_only, facts={"step": "create_round"}),
+    Guard("create_round", "blank", "project_not_initialized"),
+    Guard("create_round", "stored", "files_in_the_way", prepare=edited, facts={"paths": ["prompt.txt"]}),
+    Guard("create_round", "stored", "nothing_to_adopt", {"adopt": "worktree"}),
+    Guard("create_round", "stored", "operation_in_progress", prepare=merging),
+    Guard("freeze_round", "diagnosed", "unknown_object", {"round_id": "round-1-none"}),
+    Guard("freeze_round", "frozen", "wrong_round_status", R, facts={**R, "status": "ready", "step": "freeze_round"}),
+    Guard("freeze_round", "opened", "no_issue_to_answer", plan(), facts=R),
+    Guard("freeze_round", "diagnosed", "dataset_not_chosen", {"round_id": "{fresh}"}, prepare=second_dataset),
+    Guard("freeze_round", "stored", "judger_not_chosen", {"round_id": "{second}"}, prepare=another_opened),
+    Guard("freeze_round", "diagnosed", "unknown_object", plan(spec_id="spec-1-none", judger_id="{judger_id}")),
+    Guard("freeze_round", "diagnosed", "unknown_object", plan(dataset_id="dataset-1-none")),
+    Guard("freeze_round", "diagnosed", "unsafe_pattern", plan(allowed_paths=["../other"])),
+    Guard("freeze_round", "diagnosed", "baseline_drifted", plan(), prepare=moved, facts=R),
+    *(
+        Guard("freeze_round", "diagnosed", "plan_invalid", plan(**{field: given}), facts={"field": named or field})
+        for field, given, named in (
+            ("case_ids", ["nobody"], None),
+            ("case_ids", ["refund-1", "refund-1", "refund-2", "crash-1"], None),
+            ("protection_case_ids", ["nobody"], None),
+            ("issue_ids", ["issue-1-none"], None),
+            ("target_case_ids_by_issue", {"issue-1-none": ["refund-1"]}, None),
+            ("target_case_ids_by_issue", {"{issue_id}": ["crash-1"]}, "target_case_ids_by_issue.{issue_id}"),
+            ("target_case_ids_by_issue", {"{issue_id}": []}, "target_case_ids_by_issue.{issue_id}"),
+            ("required_dimensions", ["beauty"], None),
+            ("primary_dimension", "beauty", "required_dimensions"),
+            ("allowed_paths", [], None),
+            ("commit_authorized", False, None),
+            ("budget", {"executions": 5}, "budget.executions"),
+        )
+        if named is None or "{" not in named
+    ),
+    Guard("freeze_round", "diagnosed", "plan_invalid", {**R, "plan": {"decision_rule": "counts"}}),
+    Guard("freeze_round", "diagnosed", "plan_cannot_pass", R),
+    Guard("freeze_round", "diagnosed", "plan_cannot_pass", plan(min_fixed_cases=7)),
+    Guard("freeze_round", "diagnosed", "plan_cannot_pass", {**R, "preview": True}),
+    Guard("store_diagnosis", "opened", "unknown_object", {**diagnosed(), "round_id": "round-1-none"}),
+    *(
+        Guard("store_diagnosis", "opened", "diagnosis_refused", diagnosed(**claim), facts={"field": field, **R})
+        for field, claim in (
+            ("evidence_refs", {"evidence_refs": [{"batch_id": "batch-1-none", "evidence_id": "x.1"}]}),
+            ("evidence_refs", {"evidence_refs": [{"batch_id": "{batch_id}", "evidence_id": "nonsense"}]}),
+            ("evidence_refs", {"mechanism_evidence_refs": [{"batch_id": "{batch_id}", "evidence_id": "other.1"}]}),
+            ("checks", {"checks": [NOT_RUN]}),
+            ("checks", {"checks": [DONE]}),
+            ("root_cause_status", {"root_cause_status": "supported"}),
+            ("root_cause_status", {"root_cause_status": "intervention_supported"}),
+            ("next_action", {"next_action": ""}),
+            ("handoff", {"disposition": "external_handoff", "handoff": {"expected": "x"}}),
+        )
+    ),
+    Guard(
+        "store_diagnosis",
+        "opened",
+        "diagnosis_refused",
+        {**R, "issues": [issue("one", "refund-1"), issue("one", "refund-2")]},
+        facts={"field": "id"},
+    ),
+    Guard("finish_round", "kept", "unknown_object", {**FINISH, "round_id": "round-1-none", "action": "complete"}),
+    Guard("finish_round", "completed", "wrong_round_status", {**FINISH, "action": "abandon"}),
+    Guard("finish_round", "drafted", "candidate_pending", {**FINISH, "action": "close_without_adoption"}),
+    Guard("finish_round", "kept", "cannot_close_so", {**FINISH, "action": "close_without_adoption"}),
+    Guard("finish_round", "frozen", "cannot_close_so", {**FINISH, "action": "complete"}, facts={"action": "complete"}),
+    Guard("finish_round", "frozen", "cannot_close_so", {**FINISH, "action": "complete_with_override"}),
+    Guard("finish_round", "kept", "validation_needed", {**FINISH, "action": "complete"}, facts={"mode": "final"}),
+    Guard("finish_round", "kept", "override_unauthorized", {**FINISH, "action": "complete_with_override"}),
+    Guard(
+        "finish_round",
+        "kept",
+        "override_unauthorized",
+        {**FINISH, "action": "complete_with_override", "override_authorization": OVERRIDE},
+    ),
+    Guard(
+        "finish_round",
+        "validated",
+        "not_newest_validation",
+        {**FINISH, "action": "complete", "validation_id": "{validation_id}"},
+        facts={"newest": "{final_validation_id}"},
+    ),
+    Guard("finish_round", "validated", "baseline_drifted", {**FINISH, "action": "complete"}, prepare=moved, facts=R),
+    Guard("finish_round", "validated", "files_in_the_way", {**FINISH, "action": "complete"}, prepare=edited),
+    Guard(
+        "finish_round",
+        "validated",
+        "surroundings_changed",
+        {**FINISH, "action": "complete"},
+        prepare=stray,
+        facts={"paths": ["stray.txt"]},
+    ),
+]
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=names(GUARDS))
+def test_refused_with_facts_and_nothing_changed(guard, stages, tmp_path):
+    holds(guard, stages, str(tmp_path / "target"))
