@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
@@ -248,10 +249,12 @@ def _clear(full: bytes) -> None:
 
 
 def _remove_folder(full: bytes) -> bool:
-    """Removes a folder if it is empty, and says whether it is gone."""
+    """Removes a folder if it is empty, and says whether it is gone. A disk that fails is no full folder."""
     try:
         os.rmdir(full)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
         return not os.path.lexists(full)
     return True
 
