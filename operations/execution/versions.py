@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,7 +24,9 @@ VERSION = re.compile(r"[A-Za-z0-9._+:/@-]{1,128}")
 _SNAPSHOT_SECONDS = 20.0
 _SKIPPED = frozenset({".git", ".atk", "__pycache__"})
 _SNAPSHOT = """\
-import json, platform, sys
+import sys
+sys.path[:] = [path for path in sys.path if path]  # a json.py of the target is not what is meant
+import json, platform
 from importlib.metadata import distributions
 found = {}
 for d in distributions():
@@ -181,6 +184,8 @@ def target_python(project: Project) -> str | None:
     """Returns the Python of the target: the declared one, or the command's program where that is a Python."""
     if project.python:
         return project.python
+    if project.adapter == "python":
+        return sys.executable
     program = project.command[0] if project.command else ""
     return program if re.fullmatch(r"python[0-9.]*", os.path.basename(program)) else None
 

@@ -60,6 +60,25 @@ class Preparation(Value):
     """How long the service may take until the probe answers with the Revision's tree id."""
 
 
+class RuntimeFindings(Value):
+    """What was found about the runtime around one batch, kept beside the run until the batch is sealed."""
+
+    contaminated: bool = False
+    """Another content than the Revision's was running, or nobody can say which."""
+    drift: tuple[str, ...] = ()
+    """What changed while the batch ran; such a batch is partial at best."""
+    problems: tuple[str, ...] = ()
+    """What was wrong before and after alike; a gate calls it insufficient."""
+    notes: tuple[str, ...] = ()
+    """Sentences of the preparation, masked."""
+    ended: bool = False
+    """Whether the runtime was looked at after the batch."""
+    components: tuple[dict[str, Any], ...] = ()
+    """Each component as it was before the batch: version, expected_version, issue, sha256."""
+    environment: dict[str, Any] = {}
+    """The environment before the batch: platform, names of variables, and the target's Python with its packages."""
+
+
 class MetricSource(Value):
     """An independent collector whose figures may count at a gate."""
 

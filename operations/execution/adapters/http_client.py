@@ -198,8 +198,8 @@ def field(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def deliver(body: bytes, options: Mapping[str, Any], output_folder: str) -> None:
-    """Writes the output to stdout, and what else the answer carries into the attempt's output folder.
+def deliver(body: bytes, options: Mapping[str, Any], output_folder: str, events_path: str) -> None:
+    """Writes the output to stdout, and what else the answer carries where an agent would write it.
 
     Raises:
         Ended: The answer lacks the field that is the output.
@@ -216,6 +216,10 @@ def deliver(body: bytes, options: Mapping[str, Any], output_folder: str) -> None
             if value.get(key) is not None:
                 with open(os.path.join(output_folder, name), "w", encoding="utf-8") as file:
                     json.dump(value[key], file)
+        events = value.get(options["events_field"])
+        if isinstance(events, list):
+            with open(events_path, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(event) + "\n" for event in events)
     if wanted:
         try:
             found = field(value, str(wanted))
@@ -243,7 +247,7 @@ def _on_sigterm(_number: int, _frame: FrameType | None) -> NoReturn:
 def main() -> int:
     """Makes the attempt and returns the exit code that says how it went."""
     parser = argparse.ArgumentParser(description="Make one attempt at an agent behind HTTP.")
-    for name in ("input-file", "attachments-file", "output-dir", "case-id", "repeat-index"):
+    for name in ("input-file", "attachments-file", "output-dir", "events-file", "case-id", "repeat-index"):
         parser.add_argument(f"--{name}", required=True)
     given = parser.parse_args()
     options = json.loads(os.environ.pop(OPTIONS))
@@ -255,7 +259,7 @@ def main() -> int:
             case = {"case_id": given.case_id, "repeat_index": int(given.repeat_index), "input": json.load(file)}
         with open(given.attachments_file, encoding="utf-8") as file:
             case["attachments"] = json.load(file)
-        deliver(client.run(case), options, given.output_dir)
+        deliver(client.run(case), options, given.output_dir, given.events_file)
     except Ended as ended:
         sys.stderr.write(f"{ended}\n")
         if ended.code == CANCELLED:

@@ -53,7 +53,9 @@ class HttpOptions(Value):
     output_field: str | None = None
     """The part of the JSON answer that is the output, as a dotted path; None: the whole body."""
     loading_field: str = "loading"
+    """Where a JSON answer may carry what an agent writes into loading.json; likewise the next two."""
     metrics_field: str = "metrics"
+    events_field: str = "events"
     statuses: dict[str, Outcome] = {}
     """What a status such as `502` or `5xx` says, where it differs from the usual."""
     ready_url: str | None = None

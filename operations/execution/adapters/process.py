@@ -94,12 +94,13 @@ def agent_process(  # noqa: PLR0913 - the configuration and what an attempt depe
     options = check_options(project.adapter, project.adapter_options)
     plain = options.model_dump(mode="json")
     codes = tuple(sorted({*project.infrastructure_exit_codes, INFRA_ERROR}))
+    events = "{events_file}" if "events_file" in command.PLACEHOLDERS else "{output_dir}/events.jsonl"
+    files = (*_FILES, "--events-file", events)
     if project.adapter == "http":
         plain["timeout_seconds"] = timeout_seconds
-        made = AgentProcess(_own("http_client.py", *_FILES, *_CASE), _told(environment, plain), folder, codes)
+        made = AgentProcess(_own("http_client.py", *files, *_CASE), _told(environment, plain), folder, codes)
     elif project.adapter == "codex-skill":
-        events = ("--events-file", "{events_file}" if "events_file" in command.PLACEHOLDERS else "{output_dir}/events")
-        made = AgentProcess(_own("codex_skill.py", *_FILES, *events), _told(environment, plain), folder, codes)
+        made = AgentProcess(_own("codex_skill.py", *files), _told(environment, plain), folder, codes)
     elif isinstance(options, PythonOptions):
         script = runner or pinned_runner(root, str(project.adapter_sha256))
         made = AgentProcess(_python(project.python, script, options), environment, folder, codes)
