@@ -44,7 +44,7 @@ printf '%s %s %s\\n%02048d\\n' "$2" "$3" "$$" 0
 INPUT = "a question of some length, as a Case has it"
 
 PEER = """
-import sys, tempfile, time
+import sys, time
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import solver
@@ -60,7 +60,8 @@ def nothing():
 count = int(sys.argv[1])
 task = Task(dataset=[Sample(input="q", target="x") for _ in range(count)], solver=nothing(), scorer=match())
 begun = time.perf_counter()
-[log] = eval(task, model="mockllm/model", log_dir=tempfile.mkdtemp(), display="none", max_samples=int(sys.argv[2]))
+settings = dict(display="none", log_realtime=False, max_samples=int(sys.argv[2]))
+[log] = eval(task, model="mockllm/model", log_dir=sys.argv[3], **settings)
 assert log.status == "success" and len(log.samples or ()) in (0, count)
 print(time.perf_counter() - begun)
 """
@@ -196,8 +197,9 @@ def peer(python: str, samples: int, concurrency: int) -> float | None:
     """Returns the seconds of inspect_ai's no-op solver, or None where it cannot be imported."""
     if subprocess.run([python, "-c", "import inspect_ai"], capture_output=True, check=False).returncode:
         return None
-    command = [python, "-c", PEER, str(samples), str(concurrency)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, "-c", PEER, str(samples), str(concurrency), folder]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
 def main() -> int:

@@ -27,13 +27,15 @@ class Capture:
     """One output stream of an agent: a pipe that is read into memory, and into a file once it is long.
 
     A pipe and not the file itself, so that an agent can neither write beyond the limit nor cut what it wrote. A writer
-    that goes on at the limit gets SIGPIPE or EPIPE.
+    that goes on beyond the limit gets SIGPIPE or EPIPE.
     """
 
     def __init__(self, path: str, limit: int) -> None:
         """Makes the pipe. `path` is where a long output goes; `limit` is how many bytes are kept."""
         self.size = 0
         """Bytes that were kept."""
+        self.full = False
+        """Whether the agent wrote more than that."""
         self.trouble: OSError | None = None
         """Why what the agent wrote could not be kept."""
         self._path = path
@@ -65,14 +67,17 @@ class Capture:
         if self.handle is None:
             return False
         try:
-            data = os.read(self.handle, min(_CHUNK, self._limit - self.size))
+            data = os.read(self.handle, min(_CHUNK, self._limit - self.size + 1))  # one more shows a flood
         except BlockingIOError:
             return False
+        ended = not data
+        self.full = len(data) > self._limit - self.size
+        data = data[: self._limit - self.size]
         self._held += data
         self.size += len(data)
         if len(self._held) > HELD_BYTES or self._file is not None:
             self.spill()
-        if not data or self.trouble or self.size >= self._limit:
+        if ended or self.trouble or self.full:
             self._end()
             return False
         return True

@@ -89,7 +89,8 @@ class Recorder:
         else:
             data = data[:limit]
             cut = ended.stdout_bytes > len(data)
-            left.output, left.output_status = start_of(data, cut=cut), "value" if data else "empty"
+            left.output = start_of(data, cut=cut or ended.stdout_full)
+            left.output_status = "value" if data else "empty"
             if cut:
                 left.notes.append(
                     f"The output has {ended.stdout_bytes} bytes; the Record has the first {limit} at most."
@@ -111,14 +112,13 @@ class Recorder:
             left.notes.extend(notes)
 
     def _record(self, slot: Slot, ended: Ended, status: ExecutionStatus, left: _Left) -> EvidenceRecord:
-        full = self.plan.max_output_bytes
         execution = _execution(
             slot,
             ended,
             status,
             self._masked(ended.error),
-            stdout_truncated=ended.stdout_bytes > self.plan.stored_output_bytes or ended.stdout_bytes >= full,
-            stderr_truncated=ended.stderr_bytes > STDERR_TAIL_BYTES or ended.stderr_bytes >= full,
+            stdout_truncated=ended.stdout_bytes > self.plan.stored_output_bytes or ended.stdout_full,
+            stderr_truncated=ended.stderr_bytes > STDERR_TAIL_BYTES or ended.stderr_full,
         )
         return EvidenceRecord(
             **_identity(slot),
@@ -143,8 +143,8 @@ def status_of(ended: Ended, infrastructure_exit_codes: tuple[int, ...]) -> Execu
         return "infra_error"
     if ended.end == "timeout":
         return "timeout"
-    if ended.exit_code == 0:
-        return "completed"
+    if ended.exit_code == 0:  # many programs take a closed pipe for a reader that has enough
+        return "agent_error" if ended.stdout_full or ended.stderr_full else "completed"
     return "infra_error" if ended.exit_code in infrastructure_exit_codes else "agent_error"
 
 
@@ -190,8 +190,8 @@ def _notes(ended: Ended, limit: int) -> list[str]:
         notes.append(f"{ended.survivors} processes of the agent could not be killed.")
     notes.extend(
         f"{name} reached its limit of {limit} bytes; the agent could write no more."
-        for name, size in (("stdout", ended.stdout_bytes), ("stderr", ended.stderr_bytes))
-        if size >= limit
+        for name, full in (("stdout", ended.stdout_full), ("stderr", ended.stderr_full))
+        if full
     )
     return notes
 

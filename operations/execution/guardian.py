@@ -67,6 +67,9 @@ class Ended:
     stdout: str | None = None
     """All of it, with bytes that are not UTF-8 as surrogates; None when it is in the attempt's file."""
     stderr: str | None = None
+    stdout_full: bool = False
+    """Whether the agent was kept from writing more than the limit."""
+    stderr_full: bool = False
 
 
 class Channel:
@@ -231,6 +234,8 @@ def _ended(known: Ended, agent: agents.Agent, swept: processes.Swept, order: Map
         stderr_bytes=stderr.size,
         stdout=stdout.text,
         stderr=stderr.text,
+        stdout_full=stdout.full,
+        stderr_full=stderr.full,
     )
 
 

@@ -20,6 +20,11 @@ def ended(end, **known):
     [
         ("exited", {"exit_code": 0}, "completed"),
         ("exited", {"exit_code": 1}, "agent_error"),
+        ("exited", {"exit_code": 0, "stdout_full": True}, "agent_error"),
+        ("exited", {"exit_code": 0, "stderr_full": True}, "agent_error"),
+        ("exited", {"exit_code": 0, "error": "not kept"}, "infra_error"),
+        ("timeout", {"error": "not kept"}, "infra_error"),
+        ("cancelled", {"error": "not kept"}, "cancelled"),
         ("exited", {"exit_code": 75}, "infra_error"),
         ("exited", {"signal": 11}, "agent_error"),
         ("exited", {}, "agent_error"),

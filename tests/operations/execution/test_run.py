@@ -430,3 +430,16 @@ def test_waiting_has_a_bound(bench):
     open(os.path.join(bench.work, STOP_FILE), "w").close()
     assert handle.wait(30)
     assert handle.returncode == 0
+
+
+def test_an_output_of_exactly_the_limit_is_whole(bench):
+    records = bench.run(
+        [*bench.sh('head -c "$((1048575 + $0))" /dev/zero | tr "\\0" x'), "{input}"],
+        [1, 2],
+        max_output_bytes=1 << 20,
+        stored_output_bytes=2 << 20,
+    )
+    assert [r.execution.stdout_bytes for r in records] == [1 << 20, 1 << 20]
+    assert [r.execution.stdout_truncated for r in records] == [False, True]
+    assert statuses(records) == ["completed", "agent_error"]
+    assert len(records[0].output) == 1 << 20

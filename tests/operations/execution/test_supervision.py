@@ -1,5 +1,6 @@
 """Whatever an agent starts is gone when its attempt, its run or its server has ended."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -34,30 +35,12 @@ EXPECTED = {
     "timeout": ("timeout", "timeout", "all_done"),
     "stop": ("cancelled", "cancelled", "stopped"),
     "stop_file": ("cancelled", "cancelled", "stopped"),
-    "server_gone": ("cancelled", "server_gone", "server_gone"),
+    "server_killed": ("cancelled", "server_gone", "server_gone"),
     "guardian_killed": ("infra_error", "cancelled", "all_done"),
     "supervisor_killed": None,
     "all_killed": None,
 }
 """How a run can be ended, and what is then recorded: status and end of the attempt, end of the run."""
-
-
-def bring_about(ending, bench, handle):
-    guardians = children(handle.pid)
-    if ending == "stop":
-        handle.stop()
-    elif ending == "stop_file":
-        open(os.path.join(bench.work, STOP_FILE), "w").close()
-    elif ending == "server_gone":
-        handle.close()
-    else:
-        killed = {
-            "supervisor_killed": [handle.pid],
-            "guardian_killed": guardians,
-            "all_killed": [handle.pid, *guardians],
-        }
-        for pid in killed.get(ending, ()):
-            os.kill(pid, signal.SIGKILL)
 
 
 SERVER = """
@@ -81,7 +64,7 @@ def cases():
         for ending in EXPECTED:
             if (kind, ending) == ("daemon_clean_environment", "all_killed"):
                 continue  # has no trace of its run left; only a cgroup would find it
-            quick = (kind in QUICK and ending in {"timeout", "stop", "server_gone"}) or (kind, ending) in QUICK_TOO
+            quick = (kind in QUICK and ending in {"timeout", "stop", "server_killed"}) or (kind, ending) in QUICK_TOO
             yield pytest.param(kind, ending, marks=[] if quick else [pytest.mark.slow], id=f"{kind}-{ending}")
 
 
@@ -98,15 +81,69 @@ def children(pid):
     return found
 
 
-@pytest.mark.parametrize(("kind", "ending"), list(cases()))
-def test_no_process_of_a_hostile_agent_survives_the_end_of_its_run(bench, left_alive, kind, ending):
-    limit = 1.5 if ending == "timeout" else 60
-    handle = bench.start(bench.plan(hostile(kind, bench.target), timeout_seconds=limit))
-    bench.pids(PROCESSES[kind])
-    bring_about(ending, bench, handle)
+@pytest.fixture
+def server(bench):
+    """Launches a plan in a process of its own, as a server does, and returns that process."""
+    started = []
+
+    def start(plan):
+        root = os.path.abspath(os.path.join(os.path.dirname(HOSTILE), "..", "..", ".."))
+        started.append(subprocess.Popen([sys.executable, "-c", SERVER, root, write_plan(plan)]))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+    if started:
+        bench.until(lambda: not running(bench), "the end of the supervisor")
+
+
+def running(bench):
+    """Returns whether a supervisor still has the run's log for itself."""
+    with open(os.path.join(bench.evidence, "attempts.log")) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def bring_about(ending, bench, handle):
+    """Ends a run in the way that is called `ending`, and returns when the run has ended."""
+    guardians = children(handle.pid)
+    if ending == "stop":
+        handle.stop()
+    elif ending == "stop_file":
+        open(os.path.join(bench.work, STOP_FILE), "w").close()
+    killed = {
+        "supervisor_killed": [handle.pid],
+        "guardian_killed": guardians,
+        "all_killed": [handle.pid, *guardians],
+    }
+    for pid in killed.get(ending, ()):
+        os.kill(pid, signal.SIGKILL)
     assert handle.wait(30)
+
+
+def run_to_its_end(bench, server, plan, kind, ending):
+    if ending == "server_killed":
+        process = server(plan)
+        bench.pids(PROCESSES[kind])
+        process.kill()
+        bench.until(lambda: bench.attempts().ended, "the end of the run")
+    else:
+        handle = bench.start(plan)
+        bench.pids(PROCESSES[kind])
+        bring_about(ending, bench, handle)
     if ending == "all_killed":  # nobody is left to sweep; the next to act does
         sweep_batch(bench.work)
+
+
+@pytest.mark.parametrize(("kind", "ending"), list(cases()))
+def test_no_process_of_a_hostile_agent_survives_the_end_of_its_run(bench, server, left_alive, kind, ending):
+    limit = 1.5 if ending == "timeout" else 60
+    run_to_its_end(bench, server, bench.plan(hostile(kind, bench.target), timeout_seconds=limit), kind, ending)
     left = left_alive(bench.pids())
     for pid in left:
         os.kill(pid, signal.SIGKILL)
@@ -117,15 +154,10 @@ def test_no_process_of_a_hostile_agent_survives_the_end_of_its_run(bench, left_a
         assert (record.execution.status, record.execution.end, bench.attempts().ended) == EXPECTED[ending]
 
 
-def test_agents_end_when_the_process_that_launched_the_run_is_killed(bench, left_alive):
-    plan = bench.plan(hostile("tree", bench.target), ["a", "b"], concurrency=2)
-    root = os.path.abspath(os.path.join(os.path.dirname(HOSTILE), "..", "..", ".."))
-    server = subprocess.Popen([sys.executable, "-c", SERVER, root, write_plan(plan)])
-    try:
-        pids = bench.pids(10)
-    finally:
-        server.kill()
-        server.wait()
+def test_agents_end_when_the_process_that_launched_the_run_is_killed(bench, server, left_alive):
+    process = server(bench.plan(hostile("tree", bench.target), ["a", "b"], concurrency=2))
+    pids = bench.pids(10)
+    process.kill()
     assert left_alive(pids) == []
     bench.until(lambda: bench.attempts().ended, "the end of the run")
     assert bench.attempts().ended == "server_gone"
