@@ -17,6 +17,9 @@ _SECRET_NAME = re.compile(
 )
 """A field is a secret when its name ends in one of these: `db_password` does, `password_reset_sent` does not."""
 
+_NO_SECRETS = frozenset(("override authorization",))
+"""Names of ATK's own fields that would be one: who allowed a decision against a result is no credential."""
+
 _TOKEN_OF_TEXT = re.compile(
     r"\b(?:total|max|min|prompt|completion|input|output|eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|sync"
     r"|cursor|first|last|special|start|end|per)\b"
@@ -37,7 +40,7 @@ def words_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(words: str) -> bool:
-    return _SECRET_NAME.fullmatch(words) is not None
+    return words not in _NO_SECRETS and _SECRET_NAME.fullmatch(words) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -67,6 +67,8 @@ def read_env_file(path: str, shown: str) -> dict[str, str]:
         raise EnvFileUnusable(path=shown, problem=trouble.strerror or type(trouble).__name__) from None
     except UnicodeDecodeError:
         raise EnvFileUnusable(path=shown, problem="it is not UTF-8 text") from None
+    except ValueError:
+        raise EnvFileUnusable(path=shown, problem="its name holds a NUL character") from None
     if len(text) > _LARGEST_FILE_BYTES:
         raise EnvFileUnusable(path=shown, problem="it is larger than a file of variables can be")
     found: dict[str, str] = {}
