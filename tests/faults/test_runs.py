@@ -5,13 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from operations.tuning.running import FinalSideStands
 from storage.errors import AtkError
+from storage.lock import ProjectBusy, exclusive
 from storage.transaction import ResourceBusy
 from tests.faults.story import AGENT, PROMPT, PYTHON, REFUNDS, ROOT, Story, Wire, alive, atk, environment, parent, until
+from tests.support.projects import Target
 
 SLOW = """\
 import os, sys, time
@@ -260,6 +263,22 @@ def test_b3_b4_the_rest_goes_on_during_a_run_and_what_cannot_names_who_is_in_the
         assert server.done("get_status")["running_batches"]
         slow.go()
         assert server.answer(waiting)["result"]["structuredContent"]["status"] == "sealed"
+
+
+def test_b4_a_call_waits_for_a_lock_and_one_that_waited_too_long_is_told_for_whom(tmp_path):
+    """ATK 1.0.0 refused at once, whoever held its lock and however briefly, and did not say who."""
+    target = Target(tmp_path / "target")
+    store = target.project.store
+    with ThreadPoolExecutor(1) as pool, exclusive(store, "decide_candidate", "2024-05-06T07:08:09Z"):
+        waiting = pool.submit(target.store_cases)
+        until(lambda: os.listdir(target.path(".atk/datasets")), "what is prepared without the lock")
+        with pytest.raises(ProjectBusy) as refused, exclusive(store, "seal_candidate", "later", patience=0.05):
+            raise AssertionError("two held the lock")
+        assert f"process {os.getpid()}" in str(refused.value)
+        assert "decide_candidate since 2024-05-06T07:08:09Z" in str(refused.value)
+        assert target.call("get_status").initialized
+        assert not waiting.done()
+    assert waiting.result() in target.state.objects["dataset"]
 
 
 def test_b3_a_run_is_ended_from_another_process(slow):
