@@ -226,13 +226,13 @@ class BoundRun:
             possible = list(self.plan.case_ids)
             whole = possible
             if self.wanted.phase == "incremental":
+                # Every Issue's targets run, not only the candidate's: kept, its batch is the next one's parent side.
                 state = self.tx.state
-                pending = state.find(Candidate, self.round.pending_candidate_id)
-                issue_id = pending.primary_issue_id if pending else None
-                compared = running.incremental_cases(
-                    self.plan, self.round, state.all(Candidate), state.all(Validation), issue_id
+                whole = list(
+                    running.incremental_cases(
+                        self.plan, self.round, state.all(Candidate), state.all(Validation), issue_id=None
+                    )
                 )
-                whole = list(compared)
             for case_id in possible:
                 self._as_planned(
                     f"fingerprint of {case_id}", self.cases[case_id].fingerprint, self.plan.case_fingerprints[case_id]
