@@ -69,6 +69,9 @@ class Attendant:
         self._rest = b""
         self._started: list[Started] = []
         self._services: list[Started] = []
+        self._closing = False
+        self._current = 0
+        """The process id of the program that is being run to its end."""
 
     def attend(self) -> None:
         """Takes orders until it is told to close or the server is gone; nothing is left running afterwards."""
@@ -76,10 +79,12 @@ class Attendant:
         try:
             while True:
                 for order in self._orders(self._look(_LOOK_SECONDS)):
-                    if order["do"] == "close":
+                    self._closing = self._closing or order["do"] == "close"
+                    if order["do"] not in {"close", "stop"}:  # a stop that came too late stops nothing
+                        self._answer(self._obey(order))
+                    if self._closing:
                         self._end_services()
                         return
-                    self._answer(self._obey(order))
         except ServerGone:
             pass
         finally:
@@ -109,9 +114,24 @@ class Attendant:
         for started in self._started:
             started.drain()
         self._started = [started for started in self._started if started.open or started in self._services]
+        self._reap_orphans(pidfd is not None)
         if ready.get(self._control, 0) & select.POLLHUP and not ready[self._control] & select.POLLIN:
             raise ServerGone
         return self._control in ready
+
+    def _reap_orphans(self, running: bool) -> None:  # noqa: FBT001 - whether a program's own end is waited for
+        """Collects dead children that were adopted; the status of those that were started belongs to their owners."""
+        ours = {service.process.pid for service in self._services if service.process.returncode is None}
+        if running:
+            ours.add(self._current)
+        while True:
+            try:
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if dead is None or dead.si_pid in ours:
+                return
+            os.waitpid(dead.si_pid, 0)
 
     def _obey(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["do"] == "look":
@@ -152,6 +172,7 @@ class Attendant:
     def _run(self, started: Started, timeout: float) -> dict[str, Any]:
         """Waits for the program's own end, not for those that it left, which may hold its output open."""
         begun = time.monotonic()
+        self._current = started.process.pid
         pidfd = processes.open_pidfd(started.process.pid)
         end = "exited"
         try:
@@ -172,7 +193,9 @@ class Attendant:
         return {**self._seen(started), "end": end, "seconds": time.monotonic() - begun}
 
     def _asked_to_stop(self) -> bool:
-        return any(order["do"] == "stop" for order in self._orders(ready=True))
+        asked = [order["do"] for order in self._orders(ready=True)]
+        self._closing = self._closing or "close" in asked
+        return bool(asked)
 
     def _end_program(self, started: Started) -> None:
         """Ends one program and all below this process but the services that it was told to keep."""

@@ -160,11 +160,13 @@ class Attending:
         stdout = self._process.stdout
         if stdout is None:
             raise AttendantLost(doing=doing)
+        poll = select.poll()
+        poll.register(stdout, select.POLLIN)
         while b"\n" not in self._rest:
             if not asked and cancelled():
                 self._send({"do": "stop"}, doing)
                 asked = True
-            if select.select([stdout], [], [], _ASK_EVERY_SECONDS)[0]:
+            if poll.poll(_ASK_EVERY_SECONDS * 1000):
                 data = os.read(stdout.fileno(), 1 << 16)
                 if not data:
                     self.close()

@@ -172,3 +172,25 @@ def test_programs_get_no_pipe_of_the_attendant(tmp_path):
         attending.close()
         with pytest.raises(AttendantLost):
             attending.run(["true"], cwd=str(tmp_path), environment=ENVIRONMENT, timeout_seconds=1)
+
+
+def test_closing_ends_a_program_that_is_still_run(tmp_path, left_alive):
+    attending = Attending()
+    order = {"do": "run", "argv": sh("echo $$ > pids; sleep 600"), "cwd": str(tmp_path), "env": ENVIRONMENT}
+    attending._send({**order, "timeout": 600}, "start a program")
+    while not (tmp_path / "pids").exists() or not pids(tmp_path):
+        assert attending._process.poll() is None
+    attending.close()
+    assert left_alive(pids(tmp_path)) == []
+
+
+def test_orphans_of_a_service_are_collected_and_its_own_ending_is_not_lost(tmp_path):
+    script = "(true &) ; (true &) ; echo up > running; sleep 0.3; exit 7"
+    with prepared(tmp_path, service=sh(script), probe=sh(f"cat running; echo {TREE}")) as runtime:
+        assert runtime.result.ready, runtime.result
+        attendant = runtime._attending._process.pid
+        while runtime._attending.services()[0].end == "serving":
+            pass
+        with open(f"/proc/{attendant}/task/{attendant}/children") as file:
+            assert file.read().split() == []
+        assert runtime.check().notes == ("The service ended by itself (exit code 7).",)

@@ -220,3 +220,12 @@ def test_a_path_leads_into_lists_and_objects_or_says_what_is_missing():
     assert http_client.field({"choices": [{"text": "yes"}]}, "choices.0.text") == "yes"
     with pytest.raises(LookupError, match=r"choices\.1"):
         http_client.field({"choices": []}, "choices.1")
+
+
+def test_events_of_an_answer_are_written_where_an_agent_would_write_them(tmp_path, capfdbinary):
+    options = {"loading_field": "l", "metrics_field": "m", "events_field": "log.events", "output_field": None}
+    body = json.dumps({"log.events": [{"type": "call"}, {"type": "answer"}]}).encode()
+    http_client.deliver(body, options, str(tmp_path), str(tmp_path / "events.jsonl"))
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"type": "call"}, {"type": "answer"}]
+    assert capfdbinary.readouterr().out == body

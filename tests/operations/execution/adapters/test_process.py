@@ -4,7 +4,13 @@ import os
 
 import pytest
 
-from operations.execution.adapters.options import BadAdapterOption, CodexSkillOptions, check_options
+from operations.execution.adapters.options import (
+    BadAdapterOption,
+    CodexSkillOptions,
+    HttpOptions,
+    PythonOptions,
+    check_options,
+)
 from operations.execution.adapters.process import agent_process
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, read_env_file
 from storage.schema.projects import Project
@@ -134,3 +140,11 @@ def test_a_skill_is_named_after_its_folder_unless_told_otherwise():
     found = check_options("codex-skill", {"skill_path": "skills/triage/"})
     assert isinstance(found, CodexSkillOptions)
     assert found.skill_name == "triage"
+
+
+@pytest.mark.parametrize("options", [HttpOptions, CodexSkillOptions, PythonOptions])
+def test_the_how_to_speaks_of_every_option(options):
+    page = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "docs", "how-to", "write-an-adapter.md")
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    assert [name for name in options.model_fields if f"`{name}`" not in text and f'"{name}"' not in text] == []
