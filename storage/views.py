@@ -16,6 +16,7 @@ _PLACES = {
     "project": "project.json",
     "dataset": "datasets/{id}/manifest.json",
     "batch": "evidence/{id}/manifest.json",
+    "import": "evidence/{id}/manifest.json",
     "assessment": "assessments/{id}/manifest.json",
     "spec": "specs/{id}.json",
     "judger": "judgers/{id}.json",

@@ -25,6 +25,19 @@ ErrorKind = Literal["tool", "model", "agent", "timeout", "cancelled", "infrastru
 Role = Literal["system", "developer", "user", "assistant", "tool", "unknown"]
 
 
+class Locator(Value):
+    """Where something was read: a file and a row of it."""
+
+    file: str
+    """Relative to what was imported."""
+    row: Annotated[int, Field(ge=1)]
+    """The row of data, from 1; a CSV's header and blank lines are not counted."""
+    line: Count | None = None
+    """The line at which the row begins, from 1, where the format has lines."""
+    pointer: str | None = None
+    """Where in the row or the document it lies, as a JSON pointer, such as `/observations/3`."""
+
+
 class Content(Value):
     """A piece of content and what is known of it. Only with the status `value` or `unparsable` is there something."""
 
@@ -94,6 +107,8 @@ class _Event(Value):
     marks: dict[str, str] = {}
     """Field → `unparsable`, `collided` or `lossy`, for the fields that did not come through as they were."""
     tokens: TokenSpan | None = None
+    locator: Locator | None = None
+    """Where an importer read it."""
 
 
 class Text(_Event):

@@ -9,6 +9,7 @@ from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
+from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 
 KINDS: dict[str, type[Record]] = {
@@ -17,6 +18,7 @@ KINDS: dict[str, type[Record]] = {
         Project,
         Dataset,
         Batch,
+        ImportedBatch,
         EvaluationSpec,
         Judger,
         Assessment,

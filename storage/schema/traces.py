@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field
 
 from storage.schema.base import Digest, ObjectId, Record, Value
-from storage.schema.events import EventLog
+from storage.schema.events import EventLog, Locator
 from storage.schema.evidence import Count, FieldStatus, Number
 
 ScoreType = Literal["numeric", "boolean", "categorical", "text", "correction", "unknown"]
@@ -20,19 +20,6 @@ SourceKind = Literal["langfuse", "batch_results"]
 Completeness = Literal["unknown", "partial", "limited"]
 """`unknown`: nothing says whether the export is whole. `partial`: some of it is known to be missing or damaged.
 `limited`: rows of results, without what the agent did."""
-
-
-class Locator(Value):
-    """Where something was read: a file and a row of it."""
-
-    file: str
-    """Relative to what was imported."""
-    row: Annotated[int, Field(ge=1)]
-    """The row of data, from 1; a CSV's header and blank lines are not counted."""
-    line: Count | None = None
-    """The line at which the row begins, from 1, where the format has lines."""
-    pointer: str | None = None
-    """Where in the row or the document it lies, as a JSON pointer, such as `/observations/3`."""
 
 
 class FieldValue(Value):

@@ -1,0 +1,213 @@
+"""Reads the rows of an export in JSON, JSONL or CSV, one at a time; what cannot be read is told with its place."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from operations.importers._json_stream import JsonBroken, stream_rows
+from operations.importers._json_values import parse, why
+from operations.importers._rows import MAX_LINE, long_cells
+from operations.importers._streams import EvidenceRefused, ExportFormatUnknown, Opened, format_of
+
+MAX_KEY = 1024
+"""Characters of a field's name in a row."""
+
+MAX_FIELDS = 5_000
+"""Fields of one row, and columns of a CSV."""
+
+AT_ONCE = 100
+"""Rows of a CSV that are read together."""
+
+_BOM = codecs.BOM_UTF8
+
+
+@dataclass(kw_only=True, eq=False)
+class TooManyColumns(EvidenceRefused):
+    """A CSV's header is wider than any export's."""
+
+    message = "{path} has more than {limit} columns. Nothing was stored. Export only the fields that are needed."
+
+    path: str
+    limit: int = MAX_FIELDS
+
+
+@dataclass(kw_only=True, eq=False)
+class HeaderUnusable(EvidenceRefused):
+    """A CSV's first row does not name its columns."""
+
+    message = "The header of {path} cannot be used: {reason}. Nothing was stored. Give each column a name of its own."
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """A row as it was read, or why it could not be. `raw` is its JSON where the file holds that as one line."""
+
+    number: int
+    line: int | None
+    pointer: str | None
+    value: dict[str, Any]
+    raw: bytes | None = None
+    plain: bool = True
+    """Whether the fast parser gave the value: then every number in it is one."""
+    around: dict[str, Any] | None = None
+    """The members of the document that came before the array in which the row stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A row that could not be read. `torn`: the file ends inside it, as an interrupted append leaves it."""
+
+    number: int
+    line: int | None
+    reason: str
+    torn: bool = False
+
+
+def rows_of(opened: Opened) -> Iterator[RawRow | Damage]:
+    """Yields the rows of an open export.
+
+    Raises:
+        EvidenceRefused: The file as a whole cannot be read; the subclass says why.
+    """
+    match format_of(opened.path):
+        case "jsonl":
+            return _jsonl(opened)
+        case "json":
+            return _json(opened)
+        case "csv":
+            return _csv(opened)
+        case _:
+            raise ExportFormatUnknown(path=opened.path)
+
+
+# -- JSONL -------------------------------------------------------------------------------------------------------------
+
+
+def _lines(opened: Opened) -> Iterator[tuple[bytes, bool]]:
+    """Yields lines without their ends, and whether an end was there; a line longer than is read comes as empty."""
+    rest: list[bytes] = []
+    size = 0
+    for chunk in opened.chunks():
+        first, *others = chunk.split(b"\n")
+        size += len(first)
+        if size <= MAX_LINE:
+            rest.append(first)
+        if others:
+            yield (b"".join(rest) if size <= MAX_LINE else _TOO_LONG), True
+            for line in others[:-1]:
+                yield line, True
+            rest, size = [others[-1]], len(others[-1])
+    if size:
+        yield (b"".join(rest) if size <= MAX_LINE else _TOO_LONG), False
+
+
+_TOO_LONG = b"\0"
+
+
+def _jsonl(opened: Opened) -> Iterator[RawRow | Damage]:
+    number = 0
+    for line_number, (line, ended) in enumerate(_lines(opened), 1):
+        raw = line[len(_BOM) :] if line_number == 1 and line.startswith(_BOM) else line
+        if not raw or raw.isspace():
+            continue
+        number += 1
+        if raw is _TOO_LONG:
+            yield Damage(number, line_number, f"it is longer than {MAX_LINE} bytes")
+            continue
+        try:
+            value, plain = parse(raw)
+        except (ValueError, RecursionError) as error:
+            torn = not ended and isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+            yield Damage(number, line_number, why(error), torn)
+        else:
+            yield RawRow(number, line_number, None, value, raw if plain else None, plain)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _json(opened: Opened) -> Iterator[RawRow | Damage]:
+    number = 0
+    try:
+        for number, (pointer, value, around) in enumerate(stream_rows(opened.chunks()), 1):
+            if isinstance(value, dict):
+                yield RawRow(number, None, pointer, value, None, plain=False, around=around)
+            else:
+                yield Damage(number, None, f"{pointer or 'the document'} is not a JSON object in {{ }}")
+    except JsonBroken as error:
+        yield Damage(number + 1, None, error.reason)
+
+
+# -- CSV ---------------------------------------------------------------------------------------------------------------
+
+
+def _text_lines(opened: Opened) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    rest = ""
+    for chunk in opened.chunks():
+        text = rest + decoder.decode(chunk)
+        *lines, rest = text.split("\n")
+        if len(rest) > MAX_LINE:
+            raise ValueError(f"a line is longer than {MAX_LINE} characters")
+        for line in lines:
+            yield line + "\n"
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield rest
+
+
+def _csv(opened: Opened) -> Iterator[RawRow | Damage]:
+    header: list[str] | None = None
+    number, line = 0, 1
+    try:
+        for line, cells in _cells(opened):
+            if header is None:
+                _check_header(opened.path, cells)
+                header = cells
+            elif cells:
+                number += 1
+                if len(cells) == len(header):
+                    yield RawRow(number, line, None, dict(zip(header, cells, strict=True)), None)
+                else:
+                    yield Damage(number, line, f"it has {len(cells)} cells and the header has {len(header)}")
+    except (csv.Error, ValueError) as error:
+        yield Damage(number + 1, line + 1, f"{why(error)}; nothing after it can be told apart")
+
+
+def _cells(opened: Opened) -> Iterator[tuple[int, list[str]]]:
+    """Yields each row's first line and its cells. Some are read at once, since `csv`'s limit is the whole process's."""
+    reader = csv.reader(_text_lines(opened), strict=True)
+    wrong: Exception | None = None
+    ended = False
+    while not ended:
+        some: list[tuple[int, list[str]]] = []
+        with long_cells():
+            try:
+                while len(some) < AT_ONCE and not ended:
+                    line = reader.line_num + 1
+                    cells = next(reader, None)
+                    ended = cells is None
+                    some += [] if cells is None else [(line, cells)]
+            except (csv.Error, ValueError) as error:
+                wrong, ended = error, True
+        yield from some
+    if wrong is not None:
+        raise wrong
+
+
+def _check_header(path: str, header: list[str]) -> None:
+    if len(header) > MAX_FIELDS:
+        raise TooManyColumns(path=path)
+    if long := [name for name in header if len(name) > MAX_KEY]:
+        raise HeaderUnusable(path=path, reason=f"a column's name is {len(long[0])} characters long")
+    if len(set(header)) != len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise HeaderUnusable(path=path, reason=f"it names {twice[:80]!r} more than once")

@@ -1,0 +1,102 @@
+"""Tells in microseconds that a row of JSON holds no credential, so that only the others are masked field by field.
+
+A row that the sieve passes is one that `Masker.value` would leave as it is; of the others it knows nothing. It cuts the
+row's bytes into words, and judges each word once: exports repeat the same names and phrases in every row. Only a row
+with a word that could belong to a credential is looked at with patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from storage.masking import _forms as forms
+
+_WORD_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+_WORDS_ONLY = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256))
+_NAMING = tuple(b"passw pwd passphrase secret authorization cookie bearer basic key".split())
+
+_ADDRESS = (b"author_email", b"authoremail")
+"""Personal data that exports carry under a name of its own."""
+
+_GAP = rb"(?:[\W_]|\\[nrtbf])*"
+_END = rb"(?![a-z])"
+_NAMES = re.compile(
+    rb"(?:pass(?:words?|wd|phrase)|pwd|secrets?|authorization|cookies?"
+    rb"|(?:api|private|secret|access|signing|encryption|master|account|shared|auth|subscription|license)"
+    + _GAP
+    + rb"keys?)"
+    + _END
+    + rb"|(?:bearer|basic)(?:[ \t]|\\+t)"
+)
+_URL = re.compile(rb"://[^\s/:@\"'<>]{0,256}:[^\s/\"'<>]{1,256}@")
+
+# As in `storage.masking`, but without what looks at the byte before: an escape such as `\n` may stand there.
+_FORMS = re.compile(
+    rb"-----BEGIN|eyJ[\w-]{8}|gh[pousr]_[A-Za-z0-9]{20}|github_pat_|gl(?:pat|rt|dt|cbt)-"
+    rb"|A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}|xox[a-z]-|xapp-|hooks\.slack\.com|AIza|ya29\.|GOCSPX-|[sr]k_(?:live|test)_"
+    rb"|sk-[\w-]{16}|(?:hf|npm|gsk)_[A-Za-z0-9]{30}|xai-|pypi-AgE|dop_v1_|shpat_|lin_api_|SG\."
+)
+_SHORTEST_FORM = 8
+_LONGEST_NAME = 80
+"""Bytes of a name that `storage.masking` reads; a longer one is not judged here."""
+
+_REMEMBERED = 50_000
+"""Words that are kept as harmless."""
+
+
+class Sieve:
+    """Made once for an import. `redact_keys` are the project's own names of secret fields."""
+
+    def __init__(self, redact_keys: Sequence[str] = ()) -> None:
+        words = [found for name in redact_keys if (found := forms.words_of(name))]
+        self._blind = any(not found.isascii() for found in words)
+        own = [_GAP.join(re.escape(word.encode()) for word in found.split()) for found in words if found.isascii()]
+        self._own = re.compile(b"|".join(own)) if own else None
+        self._harmless: set[bytes] = set()
+
+    def clean(self, raw: bytes) -> bool:
+        """Returns whether the row, as JSON in UTF-8, surely holds no credential."""
+        unknown = set(raw.translate(_WORDS_ONLY).split()).difference(self._harmless)
+        suspect = False
+        for word in unknown:
+            if self._is_harmless(word):
+                if len(self._harmless) < _REMEMBERED:
+                    self._harmless.add(word)
+            elif self._is_form(word):
+                return False
+            else:
+                suspect = True
+        if self._blind or b"\\u" in raw or b"\\/" in raw:
+            return False
+        if b"@" in raw and _URL.search(raw):
+            return False
+        low = raw.lower() if suspect or self._own is not None else b""
+        return not (suspect and _NAMES.search(low)) and not (self._own is not None and self._own.search(low))
+
+    def _is_harmless(self, word: bytes) -> bool:
+        low = word.lower()
+        return (
+            not any(part in low for part in (*_NAMING, *_ADDRESS))
+            and (b"token" not in low or _no_token(word, low))
+            and (len(word) < _SHORTEST_FORM or _FORMS.search(word) is None)
+        )
+
+    @staticmethod
+    def _is_form(word: bytes) -> bool:
+        """Returns whether the word alone is reason enough to look at every field."""
+        low = word.lower()
+        named = any(part in low for part in _ADDRESS) or (b"token" in low and not _no_token(word, low))
+        return named or _FORMS.search(word) is not None
+
+
+def _no_token(word: bytes, low: bytes) -> bool:
+    """Returns whether every `token` in the word ends a name such as `total_token`, or no name."""
+    at = low.find(b"token")
+    while at >= 0:
+        if not low[at + 5 : at + 6].isalpha():
+            words = forms.words_of(f"{word[:at].decode('ascii')}Token")
+            if not 0 < at < _LONGEST_NAME or forms.is_token_name(words) or forms.is_secret_name(words):
+                return False
+        at = low.find(b"token", at + 5)
+    return True

@@ -1,0 +1,192 @@
+"""Opens an export for reading once: unpacked on the way, hashed as it lies on the disk, and guarded against bombs."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar, cast
+
+from operations.importers._rows import open_regular
+from storage.errors import AtkError, NextCall
+
+CHUNK = 1 << 20
+FREE_BYTES = 64 * 1024 * 1024
+"""Unpacked bytes below which no ratio is a bomb's."""
+
+MAX_RATIO = 200
+"""Unpacked bytes for each packed one, beyond `FREE_BYTES`. Exports of JSON reach 10 to 60."""
+
+FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+PACKED = (".gz", ".zst")
+
+
+@dataclass(kw_only=True, eq=False)
+class EvidenceRefused(AtkError):
+    """Base of what is wrong with an export that was given."""
+
+    next_calls: ClassVar[tuple[NextCall, ...]] = (
+        NextCall("import_evidence", {"dry_run": True}, {"source": "the export, corrected as the message says"}),
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class ExportFormatUnknown(EvidenceRefused):
+    """A file's name does not say what it holds."""
+
+    message = (
+        "{path} is in no format that is read: .json, .jsonl, .ndjson or .csv, each also with .gz or .zst. "
+        "Export it in one of these."
+    )
+
+    path: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PackedFileDamaged(EvidenceRefused):
+    """A compressed file cannot be unpacked to its end."""
+
+    message = "{path} cannot be unpacked: {reason}. Nothing was stored. Export it again."
+
+    path: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnpacksTooFar(EvidenceRefused):
+    """A compressed file is a bomb: it unpacks to far more than any export does."""
+
+    message = (
+        "{path} unpacks to more than {ratio} times its size, which no export does. Nothing was stored. "
+        "If it is right all the same, unpack it yourself and import the file."
+    )
+
+    path: str
+    ratio: int = MAX_RATIO
+
+
+@dataclass(kw_only=True, eq=False)
+class ZstandardMissing(EvidenceRefused):
+    """Reading .zst needs a package that is not installed."""
+
+    message = (
+        "{path} is compressed with Zstandard, and the package zstandard is not installed. Install it beside ATK "
+        "(for instance `uv tool install atk-mcp --with zstandard`), or unpack the file."
+    )
+
+    path: str
+
+
+def format_of(name: str) -> str | None:
+    """Returns `json`, `jsonl` or `csv` as the file's name says, in any case and packed or not; else None."""
+    stem, ending = os.path.splitext(name.lower())
+    if ending in PACKED:
+        ending = os.path.splitext(stem)[1]
+    return FORMATS.get(ending)
+
+
+class Counted(io.RawIOBase):
+    """The file's own bytes, hashed and counted as they pass."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.count = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a writable buffer
+        """Reads into `buffer`; see `io.RawIOBase`."""
+        view = memoryview(buffer).cast("B")
+        got = self._file.readinto(view)  # type: ignore[attr-defined]
+        self._hash.update(view[:got])
+        self.count += got
+        return int(got)
+
+    def drain(self) -> None:
+        """Reads what is left, so that the digest is the whole file's."""
+        while self.read(CHUNK):
+            pass
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what has passed."""
+        return self._hash.hexdigest()
+
+
+@dataclass
+class Opened:
+    """An open export: read unpacked bytes from `stream`; `counted` knows the packed ones."""
+
+    path: str
+    counted: Counted
+    stream: BinaryIO
+    packed: bool
+    unpacked: int = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yields the unpacked bytes.
+
+        Raises:
+            PackedFileDamaged: They cannot be unpacked.
+            UnpacksTooFar: They are too many for the packed ones.
+        """
+        while True:
+            try:
+                chunk = self.stream.read(CHUNK)
+            except (OSError, EOFError, zlib.error) as error:
+                if not self.packed:
+                    raise
+                raise PackedFileDamaged(path=self.path, reason=str(error)) from None
+            except _zstd_errors() as error:
+                raise PackedFileDamaged(path=self.path, reason=str(error)) from None
+            if not chunk:
+                return
+            self.unpacked += len(chunk)
+            if self.packed and self.unpacked > max(FREE_BYTES, MAX_RATIO * self.counted.count):
+                raise UnpacksTooFar(path=self.path)
+            yield chunk
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Opened]:
+    """Opens a regular file, unpacked as its name says.
+
+    Raises:
+        SourceNotRegular: There is no such file.
+        ZstandardMissing: It ends in .zst and the package is absent.
+    """
+    with open_regular(path) as file:
+        counted = Counted(file)
+        ending = os.path.splitext(path.lower())[1]
+        stream: Any
+        if ending == ".gz":
+            stream = gzip.GzipFile(fileobj=cast("BinaryIO", io.BufferedReader(counted, CHUNK)))
+        elif ending == ".zst":
+            stream = _zstandard(path).ZstdDecompressor().stream_reader(counted, read_across_frames=True)
+        else:
+            stream = io.BufferedReader(counted, CHUNK)
+        yield Opened(path, counted, stream, packed=ending in PACKED)
+
+
+def _zstandard(path: str) -> Any:  # noqa: ANN401 - an optional package
+    try:
+        return importlib.import_module("zstandard")
+    except ImportError:
+        raise ZstandardMissing(path=path) from None
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    try:
+        return (importlib.import_module("zstandard").ZstdError,)
+    except ImportError:
+        return ()

@@ -1,0 +1,106 @@
+"""How the Records of an import lie in the store, and how one of them is read without reading the others.
+
+`records.jsonl` holds one line for each Record. `records.index` says of every block of lines where it lies and what its
+digest is, so that a Record is checked by its own block; the index is checked by the digest in the journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from operations.importers._json_values import dumps, loads
+from storage import contents
+from storage.files import StoreDamaged
+from storage.project import Project
+from storage.projection import State
+
+RECORDS = "records.jsonl"
+INDEX = "records.index"
+SCORES = "scores.jsonl"
+
+BLOCK = 32
+"""Records in one block."""
+
+_ENTRY = struct.Struct("<QQ32s")
+
+
+class RecordWriter:
+    """Makes the lines of `records.jsonl`, and the index once all have been made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._index = bytearray()
+        self._offset = 0
+
+    def lines(self, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+        """Yields the lines in blocks; each Record gets its number, from 1."""
+        block: list[bytes] = []
+        for record in records:
+            self.count += 1
+            block.append(dumps({"n": self.count, **record}) + b"\n")
+            if len(block) == BLOCK:
+                yield self._close(block)
+                block = []
+        if block:
+            yield self._close(block)
+
+    @property
+    def index(self) -> bytes:
+        """The content of `records.index`."""
+        return bytes(self._index)
+
+    def _close(self, lines: list[bytes]) -> bytes:
+        data = b"".join(lines)
+        self._index += _ENTRY.pack(self._offset, len(data), hashlib.sha256(data).digest())
+        self._offset += len(data)
+        return data
+
+
+def record(project: Project, state: State, batch_id: str, n: int) -> dict[str, Any] | None:
+    """Returns one Record of an import with its id, or None when the batch has no such number.
+
+    Raises:
+        StoreDamaged: The index or the Record's block is not what was recorded.
+    """
+    index = contents.checked(project, state, f"evidence/{batch_id}/{INDEX}")
+    entry = (n - 1) // BLOCK
+    if n < 1 or (entry + 1) * _ENTRY.size > len(index):
+        return None
+    found = list(_block(project, batch_id, index, entry))
+    place = (n - 1) % BLOCK
+    return found[place] if place < len(found) else None
+
+
+def records(project: Project, state: State, batch_id: str) -> Iterator[dict[str, Any]]:
+    """Yields the Records of an import with their ids, in order, reading a block at a time.
+
+    Raises:
+        StoreDamaged: The index or a block is not what was recorded.
+    """
+    index = contents.checked(project, state, f"evidence/{batch_id}/{INDEX}")
+    for entry in range(len(index) // _ENTRY.size):
+        yield from _block(project, batch_id, index, entry)
+
+
+def _block(project: Project, batch_id: str, index: bytes, entry: int) -> Iterator[dict[str, Any]]:
+    path = f"evidence/{batch_id}/{RECORDS}"
+    offset, size, digest = _ENTRY.unpack_from(index, entry * _ENTRY.size)
+    try:
+        fd = project.store.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise StoreDamaged(path=project.store.full(path), reason="is missing") from None
+    try:
+        data = os.pread(fd, size, offset)
+    finally:
+        os.close(fd)
+    if hashlib.sha256(data).digest() != digest:
+        place = f" at byte {offset}"
+        raise StoreDamaged(path=project.store.full(path), place=place, reason="does not have the digest of its block")
+    for line in data.split(b"\n"):
+        if line:
+            found = loads(line)
+            yield {"id": f"{batch_id}.{found['n']}", **found}
