@@ -241,8 +241,9 @@ def _growth(sizes: Sequence[int], concurrency: int, rounds: int) -> bool:
         costs = [(n, ours(n, concurrency)) for n in sizes]
         fits.append(exponent([(n, cost.seconds) for n, cost in costs]))
         times = ", ".join(f"{n}: {cost.seconds:.2f} s" for n, cost in costs)
-        memory = costs[-1][1].memory
-        print(f"  {times}; exponent {fits[-1]:.3f}; resident {_mib(memory[1:2])} early, {_mib(memory[-3:-2])} late")
+        memory = costs[-1][1].memory[1:-2]  # not while it starts or ends
+        early, late = _mib(memory[len(memory) // 5 :][:1]), _mib(memory[-1:])
+        print(f"  {times}; exponent {fits[-1]:.3f}; resident {early} after a fifth of the time, {late} at the end")
     print(f"growth exponent {statistics.median(fits):.3f} (bound 1.1)")
     return statistics.median(fits) <= 1.1
 
