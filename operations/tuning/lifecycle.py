@@ -22,7 +22,7 @@ _AFTER = {
 class WrongRoundStatus(AtkError):
     """The Round is not in a state that allows the step."""
 
-    message = "{round_id} is {status}; {step} needs {needed}. {way_on}."
+    message = "{round_id} is {status}, and {step} needs {needed}: {way_on}."
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
@@ -134,13 +134,13 @@ class NotRunnable(AtkError):
 def require_status(value: Round, step: str, *needed: str) -> None:
     """Refuses a Round that is in none of the `needed` states."""
     if value.status not in needed:
-        way_on = _AFTER.get(value.status, "It is over; create_round begins another")
+        way_on = _AFTER.get(value.status, "it is over; create_round begins another")
         raise WrongRoundStatus(
             round_id=value.id,
             status=value.status,
             step=step,
             needed=sorted(needed),
-            way_on=way_on[:1].upper() + way_on[1:],
+            way_on=way_on,
         )
 
 

@@ -17,7 +17,7 @@ from storage.schema.base import ObjectId
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.rounds import Round
 from storage.transaction import ResourceBusy
-from storage.worktree import Surroundings, ready
+from storage.worktree import Surroundings, ready, shown_path
 
 
 class CancelDraftRequest(WriteRequest):
@@ -70,6 +70,7 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
             found = draft_changes(git, candidate.parent_commit, around, scratch)
             changes = [c for c in found if c.path not in around.dirty and c.path not in around.untracked]
+            restored = [shown_path(git, change.path) for change in changes]
             commit = None
             if changes:
                 tree = build_tree(git, candidate.parent_commit, changes, scratch)
@@ -96,7 +97,7 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
             round_id=value.id,
             candidate_id=candidate.id,
             decision_id=decision.id,
-            restored_paths=[c.path for c in changes][:50],
+            restored_paths=restored[:50],
             kept_as=ref if commit else None,
             candidates_left=left,
             warnings=[f"{len(found) - len(changes)} files of yours that were uncommitted before are left as they are."]

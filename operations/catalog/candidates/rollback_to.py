@@ -21,7 +21,7 @@ from storage.schema.candidates import Candidate, Decision
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Revision, Round
 from storage.transaction import ResourceBusy, Transaction
-from storage.worktree import Surroundings, ready
+from storage.worktree import Surroundings, ready, shown_path
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,6 +89,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
             surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch)
             changes = changes_between(git, head.commit, target.commit, around.raw)
+            changed = [shown_path(git, change.path) for change in changes]
             message = (
                 f"Roll back to {target.commit[:12]}\n\n{request.reason}\n\nATK-Round: {value.id}\n"
                 f"ATK-Rollback: {target.id}\nATK-Operation: {tx.number}\n"
@@ -124,7 +125,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
             revision_id=target.id,
             commit=commit,
             withdrawn_candidate_ids=withdrawn,
-            changed_paths=[c.path for c in changes][:50],
+            changed_paths=changed[:50],
             warnings=_unpaid(budget.account(now, plan, tx.state.all(Batch))),
             next=steps(
                 NextCall("get_status", {"round_id": value.id}),

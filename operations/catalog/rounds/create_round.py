@@ -122,11 +122,12 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
                 adopt_commit = commit_tree(git, tree, [head.commit], message, int(context.now.timestamp()))
                 around = outside
             elif dirty:
-                raise lifecycle.FilesInTheWay(paths=dirty)
+                raise lifecycle.FilesInTheWay(paths=[shown_path(git, path) for path in dirty])
+            left_alone = [shown_path(git, path) for path in (*around.dirty, *around.untracked)]
+            adopted = [shown_path(git, change.path) for change in changes]
         value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit)
         tx.put(revision)
         tx.put(value)
-        left_alone = [*around.dirty, *around.untracked]
         response = CreateRoundResponse(
             message=f"{round_id} is open at {head.commit[:12]}; its baseline is {revision.id}.",
             round_id=round_id,
@@ -135,7 +136,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             branch=head.branch,
             status=value.status,
             left_alone=left_alone[:20],
-            adopted_paths=[c.path for c in changes][:20],
+            adopted_paths=adopted[:20],
             warnings=[f"{len(left_alone)} uncommitted files outside the scope were frozen as they are."]
             if left_alone
             else [],
