@@ -138,19 +138,14 @@ def beside(tmp_path, name, ignored):
 def test_a5_an_edit_of_an_uncommitted_input_cannot_carry_a_win(tmp_path, name, ignored):
     """ATK 1.0.0 looked at neither ignored files nor those untracked at the baseline: pass and keep by them alone."""
     story = beside(tmp_path, name, ignored)
-    left = story.side()
     candidate_id = story.draft()
     story.target.write("prompt.txt", PROMPT + "zebra -> animals\n")
     story.target.write(name, "boost\n")
-    try:
-        sealed = story.seal(candidate_id)
-    except (OutOfScope, SurroundingsChanged) as refused:
-        assert name in str(refused)  # noqa: PT017 - which of the two guards meets it depends on the file
-    else:
-        run = story.run(sealed.revision_id)
-        assert run.status == "contaminated"
-        assert any(name in note for note in story.batch(run.batch_id).notes)
-        assert story.compare(left, story.assess(run.batch_id)).result == "insufficient"
+    used = story.account.used
+    with pytest.raises((OutOfScope, SurroundingsChanged)) as refused:  # an untracked one when sealing, or when running
+        story.run(story.seal(candidate_id).revision_id)
+    assert name in str(refused.value)
+    assert story.account.used == used
     story.target.write(name, "nothing\n")
     assert story.round.accepted_candidate_ids == ()
 
