@@ -188,10 +188,8 @@ def test_specification_of_the_same_content_is_the_stored_one():
     assert isinstance(first, EvaluationSpec)
 
 
-@pytest.mark.parametrize(
-    "evidence_id", ["batch-1-b.0", "batch-1-b.7", "batch-1-b.01", "batch-1-b.٣", "batch-1-b.²", "x.1"]
-)
-def test_evidence_that_no_batch_holds_carries_no_claim(evidence_id):
+@pytest.mark.parametrize("number", ["0", "7", "01", "٣", "²", "-1", ""])
+def test_evidence_that_no_batch_holds_carries_no_claim(number):
     issue = Issue(
         id="issue-1-i", name="one", round_id="round-1-r", revision=1, created_at="now", symptom="s", hypothesis="h",
         root_cause_status="hypothesis", case_ids=("a",), disposition="local_candidate", next_action="try",
