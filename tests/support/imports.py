@@ -1,0 +1,65 @@
+"""A project to import into, and what an import left in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from operations.importers import stored
+from operations.invocation import invoke
+from operations.registry import all_operations
+from storage.project import Project
+from storage.schema.events import Event
+from storage.schema.traces import ExternalScore, ImportedBatch, ImportedRecord
+from tests.support.projects import bare
+
+
+class Imports:
+    """A project without a target, and imports into it."""
+
+    def __init__(self, root: Any, **settings: Any) -> None:
+        self.project: Project = bare(root, **settings)
+        self.root = self.project.root
+
+    def send(self, source: Any, **arguments: Any) -> Any:
+        """Calls import_evidence. Returns its response."""
+        given = {"project_path": self.root, "source": str(source), "source_kind": "langfuse", **arguments}
+        return invoke(all_operations()["import_evidence"], given)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Calls another operation on the project."""
+        return invoke(all_operations()[name], {"project_path": self.root, **arguments})
+
+    def batch(self, batch_id: str) -> ImportedBatch:
+        """Returns what the journal says of a batch."""
+        return self.project.state().get(ImportedBatch, batch_id)
+
+    def raw(self, batch_id: str) -> list[dict[str, Any]]:
+        """Returns the Records as they are stored, with their ids."""
+        return list(stored.records(self.project, self.project.state(), batch_id))
+
+    def records(self, batch_id: str) -> dict[str | None, ImportedRecord]:
+        """Returns the Records by their trace's id, else by their Case's; each is checked against its schema."""
+        found = [ImportedRecord.model_validate_json(json.dumps(value)) for value in self.raw(batch_id)]
+        return {record.source.trace_id or record.case_id: record for record in found}
+
+    def loose(self, batch_id: str) -> list[ExternalScore]:
+        """Returns the scores of no trace."""
+        data = self.project.store.read(f"evidence/{batch_id}/scores.jsonl")
+        return [ExternalScore.model_validate_json(line) for line in data.splitlines()]
+
+    def every_byte(self) -> bytes:
+        """Returns the content of every file of the store but its key."""
+        found = []
+        for folder, _, names in os.walk(self.project.store.path):
+            for name in names:
+                if name != "mask.key":
+                    with open(os.path.join(folder, name), "rb") as file:
+                        found.append(name.encode() + b"\n" + file.read())
+        return b"\n".join(found)
+
+
+def event(record: ImportedRecord, event_id: str, kind: str | None = None) -> Event:
+    """Returns an event of a Record."""
+    return next(e for e in record.log.events if e.id == event_id and kind in (None, e.kind))
