@@ -125,6 +125,16 @@ def begin(  # noqa: PLR0913 - a configuration, a Revision and a place
     return Measured(result.ready, findings, project, process, root, path, masker, prepared, before)
 
 
+def not_begun(work_folder: str, reason: str, masker: Masker) -> None:
+    """Keeps why a run ended before its first attempt.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    note = masker.text(f"The run could not begin: {reason}.")
+    _keep(os.path.join(work_folder, FINDINGS_FILE), RuntimeFindings(notes=(note,), ended=True))
+
+
 def _observed(project: Project, process: AgentProcess, root: str) -> Observation:
     return observe(project, cwd=process.working_directory, root=root, environment=process.environment)
 

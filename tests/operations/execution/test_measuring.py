@@ -5,7 +5,7 @@ import os
 import pytest
 
 from operations.execution.adapters.process import AgentProcess
-from operations.execution.measuring import FINDINGS_FILE, begin
+from operations.execution.measuring import FINDINGS_FILE, begin, not_begun
 from storage.masking import Masker
 from storage.schema.projects import Component, Preparation, Project, RuntimeFindings
 
@@ -95,3 +95,8 @@ def test_a_model_that_is_another_than_expected_is_a_problem_and_no_drift(start, 
     after = start().end()
     assert (after.drift, len(after.problems)) == ((), 1)
     assert "printed v3, expected is v1" in after.problems[0]
+
+
+def test_why_a_run_did_not_begin_is_kept(start, tmp_path):
+    not_begun(str(tmp_path / "work"), "no process can be started", Masker(b"k" * 32))
+    assert start.kept().notes == ("The run could not begin: no process can be started.",)
