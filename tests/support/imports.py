@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -41,7 +40,7 @@ class Imports:
 
     def records(self, batch_id: str) -> dict[str | None, ImportedRecord]:
         """Returns the Records by their trace's id, else by their Case's; each is checked against its schema."""
-        found = [ImportedRecord.model_validate_json(json.dumps(value)) for value in self.raw(batch_id)]
+        found = [ImportedRecord.model_validate(value) for value in self.raw(batch_id)]
         return {record.source.trace_id or record.case_id: record for record in found}
 
     def loose(self, batch_id: str) -> list[ExternalScore]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -12,6 +13,7 @@ from operations import judges
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.discovery import find
+from operations.importers import stored
 from operations.importers._assessment_csv import write_assessment_csv
 from operations.importers._rows import SourceRefused
 from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
@@ -23,9 +25,9 @@ from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
-from storage.schema.evidence import EvidenceRecord
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, Round
+from storage.schema.traces import ImportedBatch
 
 
 class SpecGiven(Model):
@@ -135,9 +137,7 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
     current assessment by a judger; another one needs supersede_reason.
     """
     with context.transaction() as tx:
-        batch = tx.state.get(Batch, request.batch_id)
-        if batch.records_sha256 is None or not sum(batch.counts.values()):
-            raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=sum(batch.counts.values()))
+        batch, judged = _judged(request.batch_id, tx.state, context)
         spec = _spec(request, tx.state, tx.new_id("spec"))
         judger = _judger(request, tx.state, tx.new_id("judger"))
         for stored in (spec, judger):
@@ -146,9 +146,8 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
         standing = judging.current(tx.state.all(Assessment), batch.id, judger.digest, spec.digest)
         if standing is not None and not request.supersede_reason:
             raise judging.AssessmentStands(batch_id=batch.id, judger_id=judger.id, assessment_id=standing.id)
-        records = contents.records(context.project, tx.state, batch.id)
-        given = [*_client_rows(request, context), *_rule_rows(context, tx.state, batch, spec, judger, records)]
-        rows = expand_rows(given, [r.id for r in records], spec.dimensions, batch.id, judger.method)
+        given = [*_client_rows(request, context), *_rule_rows(context, tx.state, batch, spec, judger)]
+        rows = expand_rows(given, list(judged.case_ids), spec.dimensions, batch.id, judger.method)
         masked = [VerdictRow.model_validate(context.project.masker.value(r.model_dump(mode="json"))) for r in rows]
         with context.project.staging("assessments") as staging:
             assessment_id = tx.new_id("assessment")
@@ -171,7 +170,33 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
                     created_at=context.timestamp,
                 )
             )
-            return tx.commit(_response(assessment, batch, rows, records, tx.state))
+            return tx.commit(_response(assessment, judged, rows, tx.state))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a verdict may be about: the Records of a batch, in order, each with the Case or trace that it is of."""
+
+    batch: Batch | ImportedBatch
+    case_ids: Mapping[str, str]
+
+    @property
+    def round_id(self) -> str | None:
+        return self.batch.round_id if isinstance(self.batch, Batch) else None
+
+
+def _judged(batch_id: str, state: State, context: Context) -> tuple[Batch | ImportedBatch, _Judged]:
+    imported = state.find(ImportedBatch, batch_id)
+    if imported is not None:
+        if not imported.counts.get("records"):
+            raise judging.BatchNotReadable(batch_id=batch_id, status=imported.status, records=0)
+        lines = stored.records(context.project, state, batch_id)
+        names = {r["id"]: str(r.get("case_id") or r["source"]["trace_id"] or r["id"]) for r in lines}
+        return imported, _Judged(imported, names)
+    batch = state.get(Batch, batch_id)
+    if batch.records_sha256 is None or not sum(batch.counts.values()):
+        raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=sum(batch.counts.values()))
+    return batch, _Judged(batch, {r.id: r.case_id for r in contents.records(context.project, state, batch_id)})
 
 
 def _spec(request: StoreAssessmentRequest, state: State, new_id: str) -> EvaluationSpec:
@@ -219,17 +244,20 @@ def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict
     return rows
 
 
-def _rule_rows(  # noqa: PLR0913, PLR0917 - what a rule looks at
+def _rule_rows(
     context: Context,
     state: State,
-    batch: Batch,
+    batch: Batch | ImportedBatch,
     spec: EvaluationSpec,
     judger: Judger,
-    records: Sequence[EvidenceRecord],
 ) -> list[dict[str, Any]]:
     """Runs the judger's rule over every Record; no rows for a judger that is the client."""
     if judger.method == "client":
         return []
+    if isinstance(batch, ImportedBatch):
+        problem = f"the rule {judger.method} compares with the Cases of a dataset, and an import has none; send rows"
+        raise judging.JudgementInvalid(batch_id=batch.id, field="judger", problem=problem)
+    records = contents.records(context.project, state, batch.id)
     rule: Judge = find(judges, Judge)[judger.method]
     cases = {c.id: c for c in contents.cases(context.project, state, batch.dataset_id)}
     value = state.find(Round, batch.round_id)
@@ -278,10 +306,10 @@ def _fitting(ids: list[str], room: int) -> list[str]:
     return shown
 
 
-def _to_round(batch: Batch, found: Assessment, state: State) -> NextCall:
+def _to_round(batch: Batch | ImportedBatch, found: Assessment, state: State) -> NextCall:
     """What evidence from outside of Rounds leads to."""
     rounds = state.all(Round)
-    if any(r.status in ACTIVE for r in rounds):
+    if isinstance(batch, ImportedBatch) or any(r.status in ACTIVE for r in rounds):
         return NextCall("get_status")
     if opened := [r for r in rounds if r.status == "analysis_only"]:
         return NextCall("store_diagnosis", {"round_id": opened[-1].id}, {"issues": "what fails and why"})
@@ -290,19 +318,17 @@ def _to_round(batch: Batch, found: Assessment, state: State) -> NextCall:
     return NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})
 
 
-def _response(
-    found: Assessment, batch: Batch, rows: Sequence[VerdictRow], records: Sequence[EvidenceRecord], state: State
-) -> StoreAssessmentResponse:
-    cases: Mapping[str, str] = {r.id: r.case_id for r in records}
+def _response(found: Assessment, judged: _Judged, rows: Sequence[VerdictRow], state: State) -> StoreAssessmentResponse:
+    batch, cases = judged.batch, judged.case_ids
     failed: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.verdict == "fail":
             failed.setdefault(row.dimension, {})[cases[row.record_id]] = None
     calls = [NextCall("read_record", {"record_id": found.id, "field": "rows"})]
-    if batch.round_id is None:
+    if judged.round_id is None:
         calls = [_to_round(batch, found, state), *calls]
     else:
-        calls = [NextCall("get_status", {"round_id": batch.round_id}), *calls]
+        calls = [NextCall("get_status", {"round_id": judged.round_id}), *calls]
     return StoreAssessmentResponse(
         message=f"{found.id} holds {found.row_count} verdicts about {batch.id}.",
         warnings=[f"{batch.id} is {batch.status}; a comparison needs sealed batches."]
@@ -312,7 +338,7 @@ def _response(
         batch_id=batch.id,
         spec_id=found.spec_id,
         judger_id=found.judger_id,
-        round_id=batch.round_id,
+        round_id=judged.round_id,
         row_count=found.row_count,
         counts={d: {str(k): n for k, n in c.items()} for d, c in found.counts.items()},
         failed_case_ids={d: _fitting(list(ids)[:20], 3000 // len(failed)) for d, ids in failed.items()},

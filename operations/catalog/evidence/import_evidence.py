@@ -29,10 +29,12 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.schema.traces import BatchLink, ImportedBatch
 from storage.transaction import Staging, Transaction
 
-SHOWN_FIELDS = 40
-SHOWN_WARNINGS = 12
+SHOWN_WARNINGS = 10
 SHOWN_DAMAGED = 5
-_TEXT = 200
+_TEXT = 160
+_NAME = 100
+_FIELDS_ROOM = 2_500
+"""Characters that the fields of a response may take."""
 
 
 class EvidenceMapping(Model):
@@ -328,16 +330,28 @@ def _answer(batch: ImportedBatch, reading: EvidenceImport, message: str) -> Impo
         batch_id=batch.id,
         counts=dict(batch.counts),
         completeness=batch.completeness,
-        fields={name[:_TEXT]: counts for name, counts in ranked[:SHOWN_FIELDS]},
+        fields=_fitting(ranked),
         damaged=[
-            Damaged(file=one.file[:_TEXT], row=one.row, line=one.line, reason=one.reason[:_TEXT])
+            Damaged(file=one.file[:_NAME], row=one.row, line=one.line, reason=one.reason[:_TEXT])
             for one in batch.damaged[:SHOWN_DAMAGED]
         ],
-        skipped_files=[name[:_TEXT] for name in batch.skipped[:10]],
+        skipped_files=[name[:_NAME] for name in batch.skipped[:8]],
         supersedes=next((link.batch_id for link in batch.links if link.relation == "supersedes"), None),
         links=[link.batch_id for link in batch.links if link.relation == "late_scores"][-10:],
         next=steps(*([look, judge] if batch.counts.get("records") else []), whole),
     )
+
+
+def _fitting(fields: list[tuple[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+    """Returns the first fields that a response has room for."""
+    shown: dict[str, dict[str, int]] = {}
+    room = _FIELDS_ROOM
+    for name, counts in fields:
+        room -= len(name[:_NAME]) + 8 + 20 * len(counts)
+        if room < 0:
+            break
+        shown[name[:_NAME]] = counts
+    return shown
 
 
 def _suggested(request: ImportEvidenceRequest, source: str, context: Context) -> ImportEvidenceResponse:

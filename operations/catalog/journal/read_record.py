@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from operations import reading
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
+from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
 from storage import contents
 from storage.errors import NextCall
@@ -18,6 +20,10 @@ from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
 from storage.schema.datasets import Dataset
+from storage.schema.traces import ImportedBatch
+
+FIRST_RECORDS = 200
+"""Records of an import that its `records` show; every one is read by its id."""
 
 
 class ReadRecordRequest(Request):
@@ -90,7 +96,7 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
         if record_id in records:
             value = {**records[record_id].model_dump(mode="json"), "journal_record": state.written[kind, record_id]}
             return kind, {**value, **_content(kind, record_id, context, state)}
-    for look in (_journal_record, _case, _attempt):
+    for look in (_journal_record, _case, _attempt, _imported):
         found = look(record_id, context, state)
         if found is not None:
             return found
@@ -126,6 +132,17 @@ def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[
     return None
 
 
+def _imported(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
+    batch_id, _dot, digits = record_id.rpartition(".")
+    number = reading.whole_number(digits)
+    if number is None or state.find(ImportedBatch, batch_id) is None:
+        return None
+    found = stored.record(context.project, state, batch_id, number)
+    if found is None:
+        return None
+    return "record", {**found, "verdicts": _verdicts(record_id, batch_id, context, state)}
+
+
 def _content(kind: str, record_id: str, context: Context, state: State) -> dict[str, Any]:
     """What an object's file holds, for the kinds that have one."""
     project = context.project
@@ -134,6 +151,8 @@ def _content(kind: str, record_id: str, context: Context, state: State) -> dict[
             return {"cases": [c.model_dump(mode="json") for c in contents.cases(project, state, record_id)]}
         case "batch" if f"evidence/{record_id}/records.jsonl" in state.files:
             return {"records": list(contents.raw_records(project, state, record_id))}
+        case "import":
+            return {"records": list(islice(stored.records(project, state, record_id), FIRST_RECORDS))}
         case "assessment":
             data = contents.checked(project, state, f"assessments/{record_id}/assessment.csv")
             return {"rows": [row.model_dump(mode="json") for row in read_assessment_csv(data)]}
