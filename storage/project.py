@@ -20,7 +20,7 @@ from storage.git import Git
 from storage.journal import SEGMENT, Journal, Position, check_format, first_frame, prepare
 from storage.lock import Held, exclusive
 from storage.masking import Masker, create_key, load_key
-from storage.projection import State, apply
+from storage.projection import State, apply, fold
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call, Replayed, RequestIdReused, ResourceBusy, Staging, Transaction
 
@@ -306,15 +306,18 @@ class Project:
             path = self.store.full(SEGMENT)
             if not self._journal.follows(self._state.position):
                 self._state = State()
-            damage = None
             try:
                 frames, tail = self._journal.read(self._state.position)
                 for frame in frames:
                     if frame.body.get("kind") == "checkpoint":
                         check_format(frame.body, self.store.path)
-                    self._state = apply(self._state, frame, path)
             except StoreDamaged as error:
                 return self._state, error
+            damage = None
+            if frames:
+                self._state, damage = fold(self._state, frames, path)
+            if damage is not None:
+                return self._state, damage
             if tail.state == "damaged":
                 damage = StoreDamaged(path=path, place=f" at byte {tail.offset}", reason=tail.reason)
             elif tail.state == "torn" and held is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -109,34 +109,61 @@ def apply(state: State, frame: Frame, path: str) -> State:
     Raises:
         StoreDamaged: The frame does not say what a frame of its kind says.
     """
+    after, damage = fold(state, [frame], path)
+    if damage is not None:
+        raise damage
+    return after
+
+
+def fold(state: State, frames: Iterable[Frame], path: str) -> tuple[State, StoreDamaged | None]:
+    """Returns `state` after `frames`, and what is wrong with the first that cannot be read.
+
+    The state's maps are copied once for all frames, so that opening a long journal takes time in proportion to it.
+    """
+    after = replace(
+        state,
+        objects={kind: dict(records) for kind, records in state.objects.items()},
+        written=dict(state.written),
+        files=dict(state.files),
+        requests=dict(state.requests),
+    )
+    for frame in frames:
+        try:
+            after = _after(after, frame)
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"holds a record that cannot be read ({type(error).__name__})"
+            return after, StoreDamaged(path=path, place=f" at byte {frame.start}", reason=reason)
+    return after, None
+
+
+def _after(state: State, frame: Frame) -> State:
+    """Returns `state` after `frame`; its maps, which are the fold's own, are changed in place."""
     body = frame.body
-    try:
-        position = state.position.after(frame)
-        match body["kind"]:
-            case "checkpoint":
-                return replace(state, position=position, project_id=body["project_id"])
-            case "operation":
-                return _recorded(replace(state, position=position), body)
-            case "intent":
-                return replace(state, position=position, intents={**state.intents, body["n"]: _intent(body)})
-            case "done":
-                intent = state.intents[body["intent"]]
-                return _recorded(_without(state, position, intent.number), {**intent.frame, "n": body["n"]})
-            case "undone":
-                return _without(state, position, body["intent"])
-            case "run_started":
-                opened = OpenRun(body["run"]["batch_id"], body["n"], body["run"]["owner"], body["at"], body["run"])
-                return _recorded(replace(state, position=position, runs={**state.runs, opened.batch_id: opened}), body)
-            case "run_sealed":
-                runs = {k: v for k, v in state.runs.items() if k != body["batch_id"]}
-                return _recorded(replace(state, position=position, runs=runs), body)
-            case other:
-                raise StoreDamaged(
-                    path=path, place=f" at byte {frame.start}", reason=f"has an unknown record {other!r}"
-                )
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"holds a record that cannot be read ({type(error).__name__})"
-        raise StoreDamaged(path=path, place=f" at byte {frame.start}", reason=reason) from error
+    position = state.position.after(frame)
+    match body["kind"]:
+        case "checkpoint":
+            return replace(state, position=position, project_id=body["project_id"])
+        case "operation":
+            _record(state, body)
+            return replace(state, position=position)
+        case "intent":
+            return replace(state, position=position, intents={**state.intents, body["n"]: _intent(body)})
+        case "done":
+            intent = state.intents[body["intent"]]
+            _record(state, {**intent.frame, "n": body["n"]})
+            return _without(state, position, intent.number)
+        case "undone":
+            return _without(state, position, body["intent"])
+        case "run_started":
+            opened = OpenRun(body["run"]["batch_id"], body["n"], body["run"]["owner"], body["at"], body["run"])
+            _record(state, body)
+            return replace(state, position=position, runs={**state.runs, opened.batch_id: opened})
+        case "run_sealed":
+            _record(state, body)
+            runs = {k: v for k, v in state.runs.items() if k != body["batch_id"]}
+            return replace(state, position=position, runs=runs)
+        case other:
+            raise ValueError(f"there is no record of kind {other!r}")
 
 
 def _intent(body: Mapping[str, Any]) -> OpenIntent:
@@ -155,18 +182,20 @@ def _without(state: State, position: Position, number: int) -> State:
     return replace(state, position=position, intents={k: v for k, v in state.intents.items() if k != number})
 
 
-def _recorded(state: State, body: Mapping[str, Any]) -> State:
-    """Takes in what a record made: its objects, its files and its response."""
+def _record(state: State, body: Mapping[str, Any]) -> None:
+    """Takes in what a record made: objects, files and response. All is read before any of it is taken in."""
     number = body["n"]
-    objects = dict(state.objects)
-    written = dict(state.written)
-    for kind, made in body.get("objects", {}).items():
-        model = KINDS[kind]
-        objects[kind] = {**objects.get(kind, {}), **{k: model.model_validate(v) for k, v in made.items()}}
-        written |= {(kind, k): number for k in made}
-    files = {**state.files, **{k: Stored(v["sha256"], v["size"]) for k, v in body.get("files", {}).items()}}
-    requests = dict(state.requests)
+    made = {
+        kind: {k: KINDS[kind].model_validate(v) for k, v in records.items()}
+        for kind, records in body.get("objects", {}).items()
+    }
+    files = {k: Stored(v["sha256"], v["size"]) for k, v in body.get("files", {}).items()}
+    requests = {}
     if body.get("request_id") is not None:
         answer = {**body["response"], "journal_record": number}
         requests[body["request_id"]] = RequestMade(number, body["arguments_digest"], answer)
-    return replace(state, objects=objects, written=written, files=files, requests=requests)
+    for kind, records in made.items():
+        cast("dict[str, dict[str, Record]]", state.objects).setdefault(kind, {}).update(records)
+        cast("dict[tuple[str, str], int]", state.written).update(dict.fromkeys(((kind, k) for k in records), number))
+    cast("dict[str, Stored]", state.files).update(files)
+    cast("dict[str, RequestMade]", state.requests).update(requests)
