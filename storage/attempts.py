@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from storage.frames import HEADER, ORIGIN, Frame, Tail, scan
+from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
 from storage.schema.evidence import EvidenceRecord
 
 FILE = "attempts.log"
-EndReason = Literal["all_done", "stopped", "server_gone", "batch_timeout", "infra_failures"]
+EndReason = Literal["all_done", "stopped", "server_gone", "batch_timeout", "infra_failures", "spend_limit"]
 """Why a supervisor ended its run. A log without one was left by a supervisor that was killed or could not write."""
 
 
@@ -34,6 +34,15 @@ class Attempts:
     """Ids of the Records that were started and have no known end, in the order of their start."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many Records have each status."""
+    unsettled: dict[str, str] = field(default_factory=dict)
+    """Ids of the Records that say nothing of the agent because of infrastructure or ATK, with their status.
+
+    One that was tried again is left out: the last attempt of a chain speaks for its slot.
+    """
+    totals: dict[str, float] = field(default_factory=dict)
+    """Sums of each metric over all Records that have it."""
+    reported: Counter[str] = field(default_factory=Counter)
+    """How many Records have each metric."""
     ended: EndReason | None = None
     """Why the last supervisor ended; None while one runs, or when it could not say."""
     tail: Tail = field(default_factory=lambda: Tail("clean", 0))
@@ -66,13 +75,30 @@ class Attempts:
         if body["kind"] == "started":
             self.unfinished[body["record_id"]] = None
         elif body["kind"] == "finished":
-            record = body["record"]
-            self.unfinished.pop(record["id"], None)
-            self.finished.add(record["id"])
-            self.places[record["n"]] = found.start
-            self.counts[record["execution"]["status"]] += 1
+            self._finish(body["record"], found.start)
         else:
             self.ended = cast("EndReason", body["reason"])
+
+    def _finish(self, record: Mapping[str, Any], start: int) -> None:
+        execution = record["execution"]
+        self.unfinished.pop(record["id"], None)
+        self.finished.add(record["id"])
+        self.places[record["n"]] = start
+        self.counts[execution["status"]] += 1
+        self.unsettled.pop(execution.get("retry_of") or "", None)
+        if execution["status"] in ("infra_error", "cancelled"):
+            self.unsettled[record["id"]] = execution["status"]
+        for metric, value in record.get("metrics", {}).items():
+            self.totals[metric] = self.totals.get(metric, 0.0) + value
+            self.reported[metric] += 1
+
+
+def carried_frames(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yields the frames with which a log begins whose batch takes over Records of an earlier one."""
+    prev = ORIGIN
+    for record in records:
+        chunk, prev = encode({"kind": "finished", "record": record, "prev": prev})
+        yield chunk
 
 
 def read_attempts(path: str) -> Attempts:

@@ -10,7 +10,7 @@ from storage.files import StoreDamaged
 from storage.frames import digest
 from storage.projection import State
 from storage.schema.datasets import Case
-from storage.schema.evidence import EvidenceRecord
+from storage.schema.evidence import EvidenceRecord, Slot
 
 if TYPE_CHECKING:
     from storage.project import Project
@@ -50,3 +50,10 @@ def raw_records(project: Project, state: State, batch_id: str) -> Iterator[dict[
     for line in data.split(b"\n"):
         if line:
             yield json.loads(line)
+
+
+def slots(project: Project, state: State, batch_id: str) -> Iterator[Slot]:
+    """Yields the slots that a batch was planned with, in the order of their numbers."""
+    for line in checked(project, state, f"evidence/{batch_id}/slots.jsonl").split(b"\n"):
+        if line:
+            yield Slot.model_validate_json(line)

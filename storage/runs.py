@@ -86,21 +86,11 @@ def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Store
 def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, changed: Sequence[str]) -> Batch:
     planned = {n: f"{batch.id}.{n}" for n in range(1, batch.slots + 1)}
     missing = tuple(record_id for record_id in planned.values() if record_id not in attempts.finished)
-    infra = attempts.counts.get("infra_error", 0) + attempts.counts.get("cancelled", 0)
-    status: BatchStatus
-    if changed:
-        status = "contaminated"
-    elif not missing and not infra:
-        status = "sealed"
-    elif attempts.ended == "all_done":
-        status = "partial"
-    else:
-        status = "interrupted"
     notes = [f"{path} was not the Revision's when the run had ended" for path in changed[:NOTE_LIMIT]]
     notes += [f"{len(changed) - NOTE_LIMIT} more paths differed"] if len(changed) > NOTE_LIMIT else []
     return batch.model_copy(
         update={
-            "status": status,
+            "status": _status(attempts, missing, changed),
             "ended_at": project.clock(),
             "end_reason": attempts.ended or "server_gone",
             "counts": dict(attempts.counts),
@@ -108,6 +98,16 @@ def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, 
             "unknown_record_ids": tuple(attempts.unfinished),
             "records_sha256": stored.sha256,
             "records_bytes": stored.size,
+            "totals": dict(attempts.totals),
+            "reported": dict(attempts.reported),
             "notes": (*batch.notes, *project.masker.value(notes)),
         }
     )
+
+
+def _status(attempts: Attempts, missing: Sequence[str], changed: Sequence[str]) -> BatchStatus:
+    if changed:
+        return "contaminated"
+    if missing or "cancelled" in attempts.unsettled.values():
+        return "partial" if attempts.ended == "all_done" else "interrupted"
+    return "partial" if attempts.unsettled else "sealed"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from operations.context import Context
 from operations.execution import surrounding
 from operations.execution.plan import agent_environment
-from operations.tuning import budget, lifecycle, running
+from operations.execution.wanted import Wanted, predecessor
+from operations.tuning import budget, continuing, lifecycle, retrying, running
+from operations.tuning.continuing import Attempted, Succession
 from operations.tuning.identity import declared_inputs, runner_digest
 from storage import contents, effects
 from storage.checkpoints import Change, changes_between, draft_changes, inverse
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
-from storage.schema.batches import Batch
+from storage.schema.batches import Batch, Spending
 from storage.schema.candidates import Candidate
 from storage.schema.datasets import Case, Dataset
 from storage.schema.evidence import Slot
@@ -26,22 +29,6 @@ from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 from storage.transaction import Transaction
 from storage.worktree import Head, Surroundings, ready, shown_path, surroundings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What a caller asked to be run; None where the plan or the project decides."""
-
-    dataset_id: str | None
-    revision_id: str | None
-    revision_commit: str | None
-    round_id: str | None
-    phase: Literal["incremental", "final"]
-    case_ids: list[str] | None
-    repeats: int | None
-    concurrency: int | None
-    timeout_seconds: float | None
-    batch_timeout_seconds: int
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,9 +49,13 @@ class BoundRun:
     """One run being planned: what it runs, over what, and what that costs."""
 
     def __init__(self, wanted: Wanted, context: Context, tx: Transaction) -> None:
-        self.wanted, self.context, self.tx = wanted, context, tx
+        self.context, self.tx = context, tx
+        self.old = predecessor(wanted, tx)
+        self.wanted = wanted if self.old is None else wanted.following(self.old)
+        wanted = self.wanted
+        self.succession: Succession | None = None
         self.project = tx.state.all(ProjectRecord)[0]
-        if not self.project.command:
+        if not self.project.runnable:
             raise lifecycle.NotRunnable(step="run_evaluation")
         running.require_protected(self.project)
         tx.require_free("worktree")
@@ -183,7 +174,8 @@ class BoundRun:
             pending = state.find(Candidate, self.round.pending_candidate_id)
             lifecycle.require_nothing_pending(self.round, pending, "a final run")
             running.require_kept(self.round)
-            running.require_final_open(self.round, self.revision, state.all(Batch))
+            follows = self.old.id if self.old else None
+            running.require_final_open(self.round, self.revision, state.all(Batch), follows=follows)
         return self.revision
 
     def record_revision(self) -> None:
@@ -196,28 +188,69 @@ class BoundRun:
     # ---- over what ----------------------------------------------------------------------------------------
 
     def plan_slots(self) -> None:
-        """Plans each Case at each repeat as a slot, numbered from 1, if the budget can pay for them."""
+        """Plans each Case at each repeat as a slot, numbered from 1, if the budget can pay for those that are due."""
         chosen, repeats = self._chosen(), self._repeats()
+        if self.old is not None:
+            self.succession = self._follow(self.old)
+            self.slots = list(self.succession.slots)
+        else:
+            planned = [(case, repeat) for repeat in range(1, repeats + 1) for case in chosen]
+            self.slots = [
+                Slot(
+                    n=n,
+                    record_id=f"{self.batch_id}.{n}",
+                    case_id=case.id,
+                    case_fingerprint=case.fingerprint,
+                    repeat=repeat,
+                )
+                for n, (case, repeat) in enumerate(planned, start=1)
+            ]
         if self.round is not None and self.plan is not None:
+            batches = self.tx.state.all(Batch)
             budget.require_executions(
                 self.round,
                 self.plan,
-                self.tx.state.all(Batch),
-                len(chosen) * repeats,
+                batches,
+                budget.cost(self.round, self.plan, batches, self.batch()),
                 final=self.wanted.phase == "final",
-                step=f"a run of {len(chosen)} Cases at {repeats} repeats",
+                step=f"a run of {len(chosen)} Cases at {repeats} repeats ({len(self.due)} attempts)",
             )
-        planned = [(case, repeat) for repeat in range(1, repeats + 1) for case in chosen]
-        self.slots = [
-            Slot(
-                n=n,
-                record_id=f"{self.batch_id}.{n}",
-                case_id=case.id,
-                case_fingerprint=case.fingerprint,
-                repeat=repeat,
-            )
-            for n, (case, repeat) in enumerate(planned, start=1)
-        ]
+
+    @property
+    def due(self) -> list[Slot]:
+        """The slots to be attempted."""
+        return self.slots if self.succession is None else list(self.succession.due)
+
+    def _follow(self, old: Batch) -> Succession:
+        """Plans what follows `old`, which has to have run what runs now."""
+        now = {
+            "run_config_digest": self.project.run_config_digest,
+            "runner_digest": runner_digest(self.project),
+            "revision_id": self._bound().id,
+        }
+        continuing.require_same(old, now)
+        project, state = self.context.project, self.tx.state
+        slots = list(contents.slots(project, state, old.id))
+        attempted = [Attempted.of(record) for record in contents.raw_records(project, state, old.id)]
+        if self.wanted.retry_batch_id is None:
+            word = self.wanted.unknown_execution_authorization
+            return continuing.continued(old, slots, attempted, self.batch_id, word)
+        return retrying.retried(
+            old,
+            slots,
+            attempted,
+            self.batch_id,
+            self.wanted.retry_execution_ids,
+            limit=self.plan.max_retries_per_slot if self.plan else retrying.WITHOUT_PLAN,
+            timeout_is_failure=bool(self.plan and self.plan.timeout_is_failure),
+        )
+
+    def carried_records(self) -> Iterator[dict[str, Any]]:
+        """Yields the Records that the new batch takes over, under its own ids."""
+        if self.old is None or self.succession is None or not self.succession.carried:
+            return
+        for record in contents.raw_records(self.context.project, self.tx.state, self.old.id):
+            yield continuing.carried_over(record, self.batch_id)
 
     def _chosen(self) -> list[Case]:
         possible = list(self.cases)
@@ -293,6 +326,12 @@ class BoundRun:
             runner_digest=runner_digest(self.project),
             started_at=self.context.timestamp,
             started_record=self.tx.number,
+            supersedes_batch_id=self.old.id if self.old else None,
+            continuation_kind=self.succession.kind if self.succession else None,
+            carried=len(self.succession.carried) if self.succession else 0,
+            unknown_execution_authorization=self.wanted.unknown_execution_authorization,
+            stop_after_infra_failures=self.wanted.stop_after_infra_failures,
+            spend_limit=self._spending(),
             environment={
                 "python": platform.python_version(),
                 "platform": platform.platform(),
@@ -301,6 +340,10 @@ class BoundRun:
                 "executable": sys.executable,
             },
         )
+
+    def _spending(self) -> Spending | None:
+        metric = self.wanted.spend_metric
+        return None if metric is None else running.spending(self.project, metric, self.wanted.spend_limit)
 
     def _bound(self) -> Revision:
         if self.revision is None:

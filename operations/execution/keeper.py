@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from operations.execution.launch import RunHandle, launch
 from operations.execution.plan import STOP_FILE
 from storage.attempts import FILE, AttemptsFollower
-from storage.errors import AtkError
+from storage.errors import AtkError, NextCall
 from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
 from storage.project import Project
@@ -38,6 +38,10 @@ class Followed:
     """Confirmed Executions by status."""
     alive: bool
     """Whether it still runs."""
+    spent: float | None = None
+    """The sum of the metric that the run has a limit of, over all its Records, as far as they report it."""
+    successor_id: str | None = None
+    """The batch that continues or retries it."""
 
 
 def keep(project: Project, call: Call, batch_id: str, plan_path: str, owner: Owner) -> None:
@@ -100,8 +104,11 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
         batch = state.get(Batch, batch_id)
         run = state.runs.get(batch_id)
         if run is None:
-            return Followed(batch, dict(batch.counts), alive=False)
-        counts = dict(follower.update().counts)
+            followed = next((b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id), None)
+            spent = _spent(batch, batch.totals)
+            return Followed(batch, dict(batch.counts), alive=False, spent=spent, successor_id=followed)
+        seen = follower.update()
+        counts = dict(seen.counts)
         done = sum(counts.values())
         if done > shown:
             progress(done, batch.slots, f"{done} of {batch.slots} attempts")
@@ -112,7 +119,7 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
         if stop:
             _request_stop(project, batch_id)
         if time.monotonic() >= end or stop_waiting():
-            return Followed(batch, counts, alive=True)
+            return Followed(batch, counts, alive=True, spent=_spent(batch, seen.totals))
         time.sleep(LOOK_SECONDS)
 
 
@@ -133,3 +140,55 @@ def _request_stop(project: Project, batch_id: str) -> None:
 def summary(found: Followed) -> dict[str, Any]:
     """Returns the counts of a batch for a response."""
     return {"planned": found.batch.slots, "done": sum(found.counts.values()), **found.counts}
+
+
+def _spent(batch: Batch, totals: Mapping[str, float]) -> float | None:
+    return None if batch.spend_limit is None else totals.get(batch.spend_limit.metric)
+
+
+def spending(found: Followed) -> dict[str, Any] | None:
+    """Returns the limit of what a run may spend, whose figures that rests on, and what all its Records report."""
+    limit = found.batch.spend_limit
+    return None if limit is None else {**limit.model_dump(mode="json"), "spent": found.spent}
+
+
+def warnings(found: Followed) -> list[str]:
+    """Returns what somebody who reads the status of a batch has to be told besides."""
+    batch, said = found.batch, []
+    limit = batch.spend_limit
+    if limit is not None and limit.trust == "self_reported":
+        said.append(f"The limit of {limit.metric} rests on what the agent itself reports; no collector is declared.")
+    if limit is not None and not found.alive and not batch.reported.get(limit.metric):
+        said.append(f"No attempt reported {limit.metric}, so that limit could not stop anything.")
+    stopped = {
+        "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure failures "
+        "in a row. Mend what failed before it is continued.",
+        "spend_limit": "The run stopped itself at its spend limit.",
+        "batch_timeout": "The run was ended at its batch_timeout_seconds.",
+    }
+    if batch.end_reason in stopped:
+        said.append(stopped[batch.end_reason])
+    return said
+
+
+def leads_on(found: Followed) -> list[NextCall]:
+    """Returns what to do next about a batch: follow it, finish it, or judge it."""
+    batch, named = found.batch, {"batch_id": found.batch.id}
+    if found.alive:
+        return [NextCall("wait_for_batch", named), NextCall("stop_batch", named)]
+    if found.successor_id is not None:
+        return [NextCall("wait_for_batch", {"batch_id": found.successor_id})]
+    judge = NextCall("store_assessment", named, {"rows": "verdicts, or a judger that ATK runs"})
+    read = NextCall("read_record", {"record_id": batch.id})
+    if batch.status == "sealed":
+        return [judge, read]
+    supply = {}
+    if batch.unknown_record_ids:
+        supply["unknown_execution_authorization"] = "the user's word for exactly unknown_record_ids of the batch"
+    resume = NextCall("run_evaluation", {"continue_batch_id": batch.id}, supply)
+    if batch.status == "contaminated" or batch.missing_record_ids or batch.counts.get("cancelled"):
+        return [resume, judge, read]
+    if batch.counts.get("infra_error"):
+        retry = NextCall("run_evaluation", {"retry_batch_id": batch.id}, {"retry_execution_ids": "Records to retry"})
+        return [judge, retry, read]
+    return [judge, read]

@@ -63,6 +63,10 @@ class RunPlan(Value):
     redact_keys: tuple[str, ...] = ()
     stop_after_infra_failures: Positive | None = None
     """Start nothing more after so many infrastructure failures in a row; what runs may end."""
+    spend_metric: str | None = None
+    """A metric of the Records whose sum over this run's attempts is bounded; what does not report it costs nothing."""
+    spend_limit: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    """Start nothing more once the sum has come to this; what runs may end."""
 
     @property
     def attempts_path(self) -> str:

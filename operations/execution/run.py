@@ -93,6 +93,7 @@ class Run:
         self._orders: list[tuple[_Place, Mapping[str, Any]]] = []
         self._over: list[Prepared] = []
         self._infra_failures = 0
+        self._spent = 0.0
         self._reason: EndReason | None = None
         self._stopping = False
         self._wakeup = -1
@@ -218,6 +219,10 @@ class Run:
         self._infra_failures = self._infra_failures + 1 if record.execution.status == "infra_error" else 0
         if limit is not None and self._infra_failures >= limit and self._reason is None:
             self._reason = "infra_failures"
+        metric = self._plan.spend_metric
+        self._spent += record.metrics.get(metric, 0.0) if metric else 0.0
+        if metric and self._spent >= self._plan.spend_limit and self._reason is None:
+            self._reason = "spend_limit"
 
     def _stop(self, reason: EndReason) -> None:
         self._reason = self._reason or reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
@@ -64,20 +64,34 @@ def account(value: Round, plan: Plan, batches: Iterable[Batch]) -> Account:
     """
     own = [b for b in batches if b.round_id == value.id]
     lost = _lost_sides(own)
+    used = sum(_charged(b, own, lost) for b in own)
     done = {b.revision_id for b in own if b.phase == "final" and b.status in USABLE}
     sides = [value.baseline_revision_id, value.current_revision_id]
     if value.baseline_revision_id == value.current_revision_id:
         missing = 2 - (1 if value.baseline_revision_id in done else 0)
     else:
         missing = sum(revision not in done for revision in sides)
-    return Account(plan.budget.executions, sum(spent(b) for b in own if b.id not in lost), missing * side(plan))
+    return Account(plan.budget.executions, used, missing * side(plan))
 
 
 def spent(batch: Batch) -> int:
-    """Returns the Executions that a batch has used: while it runs all that it may, afterwards those that began."""
+    """Returns the Executions that a batch has used: while it runs all that it may, afterwards those that began.
+
+    Records that it carries over were made, and paid for, in the batch before.
+    """
     if batch.status == "running":
-        return batch.slots
-    return sum(batch.counts.values()) + len(batch.unknown_record_ids)
+        return batch.slots - batch.carried
+    return sum(batch.counts.values()) + len(batch.unknown_record_ids) - batch.carried
+
+
+def _charged(batch: Batch, batches: Iterable[Batch], lost: set[str]) -> int:
+    """What a Round pays for a batch: a lost final side only as much as its successor does not have to run again."""
+    if batch.id not in lost:
+        return spent(batch)
+    for successor in batches:
+        if successor.supersedes_batch_id == batch.id:
+            return max(0, batch.slots - (successor.slots - successor.carried))
+    return 0
 
 
 def _lost_sides(batches: Iterable[Batch]) -> set[str]:
@@ -87,6 +101,11 @@ def _lost_sides(batches: Iterable[Batch]) -> set[str]:
         if batch.phase == "final" and batch.status not in USABLE:
             first.setdefault(batch.revision_id, batch.id)
     return set(first.values())
+
+
+def cost(value: Round, plan: Plan, batches: Sequence[Batch], planned: Batch) -> int:
+    """Returns by how much `planned`, a batch that is about to start, raises what the Round has used."""
+    return account(value, plan, [*batches, planned]).used - account(value, plan, batches).used
 
 
 def require_executions(  # noqa: PLR0913 - what a run costs, and what pays

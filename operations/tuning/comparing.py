@@ -63,6 +63,8 @@ class SideFound:
     assessment: Assessment
     current: bool
     """Whether the Assessment is the current one of its batch and judger."""
+    successor_id: str | None = None
+    """The batch that continued or retried this one."""
 
 
 def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
@@ -98,6 +100,10 @@ def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
         ),
         (batch.runner_digest != plan.runner_digest, "the runner is not the one that was frozen"),
         (batch.status == "running", "the batch is still running"),
+        (
+            found.successor_id is not None,
+            f"{found.successor_id} continued or retried the batch; its Records count, so assess and compare that one",
+        ),
     )
     for wrong, problem in problems:
         if wrong:
@@ -133,9 +139,13 @@ def table(  # noqa: PLR0913 - one side, and how it is read
     *,
     timeout_is_failure: bool,
 ) -> Table:
-    """Returns the outcomes of one side. What is not known stays unknown, also a slot without a Record."""
+    """Returns the outcomes of one side. What is not known stays unknown, also a slot without a Record.
+
+    Of a slot that was retried, the last attempt of the chain counts, whatever it says.
+    """
     verdicts = {(row.record_id, row.dimension): row for row in rows}
-    slots = {(r.case_id, r.repeat): r for r in records}
+    retried = {r.execution.retry_of for r in records}
+    slots = {(r.case_id, r.repeat): r for r in records if r.id not in retried}
     return {
         dimension: {
             case_id: tuple(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from storage.errors import AtkError, NextCall
-from storage.schema.batches import Batch
+from storage.schema.batches import Batch, Spending
 from storage.schema.candidates import Candidate
 from storage.schema.projects import Project
 from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
+
+Metric = Literal["cost", "tool_calls", "duration_seconds"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -93,6 +96,16 @@ class NothingToValidate(AtkError):
     round_id: str
 
 
+def spending(project: Project, metric: Metric, limit: float) -> Spending:
+    """Returns a limit of what a run may spend, with who measures it and whether that is the agent itself."""
+    if metric == "duration_seconds":
+        return Spending(metric=metric, limit=limit, source="supervisor", trust="independent")
+    declared = project.metric_sources.get(metric)
+    if declared is not None:
+        return Spending(metric=metric, limit=limit, source=declared.source, trust="independent")
+    return Spending(metric=metric, limit=limit, source="agent_sidecar", trust="self_reported")
+
+
 def require_protected(project: Project) -> None:
     """Refuses to run an agent whose effects nothing holds back."""
     names = [e.name for e in project.external_effects if e.protection is None]
@@ -139,8 +152,10 @@ def require_kept(value: Round) -> None:
         raise NothingToValidate(round_id=value.id)
 
 
-def require_final_open(value: Round, revision: Revision, batches: Sequence[Batch]) -> None:
-    """Refuses a second run of a final side that stands.
+def require_final_open(
+    value: Round, revision: Revision, batches: Sequence[Batch], *, follows: str | None = None
+) -> None:
+    """Refuses a second run of a final side that stands. A batch may follow the one that it retries.
 
     Raises:
         RevisionMismatch: The Revision is not a side of the final validation.
@@ -152,5 +167,5 @@ def require_final_open(value: Round, revision: Revision, batches: Sequence[Batch
         raise RevisionMismatch(given=revision.id, problem=problem, possible=sides)
     for batch in batches:
         same = (batch.round_id, batch.revision_id, batch.phase) == (value.id, revision.id, "final")
-        if same and batch.status in ("running", "sealed"):
+        if same and batch.status in ("running", "sealed") and batch.id != follows:
             raise FinalSideStands(batch_id=batch.id, revision_id=revision.id)

@@ -17,7 +17,7 @@ _SECRET_NAME = re.compile(
 )
 """A field is a secret when its name ends in one of these: `db_password` does, `password_reset_sent` does not."""
 
-_NO_SECRETS = frozenset(("override authorization",))
+_NO_SECRETS = frozenset(("override authorization", "unknown execution authorization"))
 """Names of ATK's own fields that would be one: who allowed a decision against a result is no credential."""
 
 _TOKEN_OF_TEXT = re.compile(

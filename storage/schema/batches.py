@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from storage.schema.base import Digest, ObjectId, Record
+from storage.schema.base import Digest, ObjectId, Record, Value
 
 BatchStatus = Literal["running", "sealed", "partial", "interrupted", "contaminated"]
 Phase = Literal["incremental", "final"]
+
+
+class UnknownAuthorization(Value):
+    """A person's word that attempts of unknown end may be made again."""
+
+    source: Literal["user"]
+    batch_id: ObjectId
+    record_ids: tuple[str, ...]
+    reason: str
+    risk: str
+
+
+class Spending(Value):
+    """What a run may spend of one metric, and how far the figures can be trusted."""
+
+    metric: Literal["cost", "tool_calls", "duration_seconds"]
+    limit: float
+    source: str
+    """Who measures it."""
+    trust: Literal["independent", "self_reported"]
 
 
 class Batch(Record):
@@ -47,3 +67,19 @@ class Batch(Record):
     notes: tuple[str, ...] = ()
     environment: dict[str, Any] = {}
     """What ran: interpreter, platform, Git, and the names of declared variables."""
+    supersedes_batch_id: ObjectId | None = None
+    """The batch that this one continues or retries. A batch has one successor at most."""
+    continuation_kind: Literal["continue", "retry"] | None = None
+    carried: int = 0
+    """How many of its Records are the predecessor's: they were made, and paid for, there."""
+    unknown_execution_authorization: UnknownAuthorization | None = None
+    stop_after_infra_failures: int | None = None
+    spend_limit: Spending | None = None
+    totals: dict[str, float] = {}
+    """Metric → its sum over all attempts that reported it, retried and carried ones included."""
+    reported: dict[str, int] = {}
+    """Metric → how many attempts reported it."""
+    components: tuple[dict[str, Any], ...] = ()
+    """Each component as it was observed before the run: version, expected_version, issue, sha256."""
+    problems: tuple[str, ...] = ()
+    """What was wrong with the runtime before and after alike."""

@@ -89,4 +89,6 @@ class EvidenceRecord(Value):
     """Who measured each metric: `supervisor`, or `agent_sidecar`, which is diagnostic only."""
     notes: tuple[str, ...] = ()
     """What was unusual about the attempt, in sentences."""
+    carried_from: ObjectId | None = None
+    """The Record of an earlier batch that this one is, where its batch continues or retries that one."""
     execution: Execution

@@ -22,18 +22,26 @@ GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
 ELSEWHERE = {
     "adopted_change_overlaps",  # test_adopting
+    "already_followed",  # test_successors
     "attendant_lost",  # tests/operations/execution
     "bad_adapter_option",  # tests/operations/execution
     "batch_not_readable",  # test_following_batches
+    "batch_still_runs",  # test_successors
     "command_not_a_list",  # the schema refuses it first
+    "continue_or_retry",  # test_successors
+    "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
     "mapping_field_unknown",  # the schema refuses it first
+    "not_retryable",  # test_successors
     "not_stuck",  # tests/storage
+    "nothing_to_continue",  # test_successors
     "nothing_to_validate",  # test_runs_of_a_round
     "result_forbids",  # test_comparing_sides
+    "retries_used_up",  # test_successors
     "source_group_split",  # tests/operations/importers
     "source_refused",  # a base class
     "store_damaged",  # tests/storage
+    "unknown_needs_the_user",  # test_successors
     "unknown_content",  # test_deciding_candidates
     "variables_missing",  # tests/operations/execution
     "verdicts_refused",  # a base class

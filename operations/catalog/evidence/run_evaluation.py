@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import keeper
-from operations.execution.binding import BoundRun, Wanted, WorktreeNotTheRevision
+from operations.execution.binding import BoundRun, WorktreeNotTheRevision
 from operations.execution.plan import RunPlan, agent_environment, write_plan
-from operations.tuning import budget, lifecycle, running
+from operations.execution.wanted import ContinueOrRetry, Wanted
+from operations.tuning import budget, continuing, lifecycle, retrying, running
 from storage import effects
-from storage.errors import NextCall
+from storage.attempts import FILE, carried_frames
 from storage.frames import canonical
 from storage.owners import Owner
 from storage.project import KEY
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
-from storage.schema.batches import Batch
+from storage.schema.batches import Batch, UnknownAuthorization
 from storage.schema.rounds import Round
 from storage.transaction import ResourceBusy
+
+
+class UnknownAuthorizationGiven(Model):
+    source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
+    batch_id: Annotated[ObjectId, Field(description="The batch that is continued.")]
+    record_ids: Annotated[list[ObjectId], Field(description="Exactly its unknown_record_ids.")]
+    reason: Annotated[str, Field(min_length=1, description="Why they may run again.")]
+    risk: Annotated[str, Field(min_length=1, description="What a second run may do outside.")]
+
+
+class SpendLimitGiven(Model):
+    metric: Annotated[running.Metric, Field(description="cost and tool_calls are what the agent reports.")]
+    limit: Annotated[float, Field(gt=0, description="Of this run's attempts together.")]
 
 
 class RunEvaluationRequest(WriteRequest):
@@ -45,6 +59,23 @@ class RunEvaluationRequest(WriteRequest):
         float | None, Field(gt=0, le=86_400, description="Of one attempt. Default: planned.")
     ] = None
     batch_timeout_seconds: Annotated[int, Field(ge=1, le=604_800, description="Of the whole run.")] = 3600
+    continue_batch_id: Annotated[
+        ObjectId | None,
+        Field(description="A partial, interrupted or contaminated batch to finish in a new one; all else is its."),
+    ] = None
+    unknown_execution_authorization: Annotated[
+        UnknownAuthorizationGiven | None, Field(description="Where its attempts of unknown end are to run again.")
+    ] = None
+    retry_batch_id: Annotated[
+        ObjectId | None, Field(description="A batch with Records that infrastructure spoiled; all else is its.")
+    ] = None
+    retry_execution_ids: Annotated[
+        list[ObjectId], Field(max_length=1000, description="Its Records with infra_error or timeout to try again.")
+    ] = []
+    stop_after_infra_failures: Annotated[
+        int, Field(ge=0, le=1000, description="In a row, the run stops itself, to be continued. 0: never.")
+    ] = 5
+    spend_limit: Annotated[SpendLimitGiven | None, Field(description="At which the run stops itself.")] = None
     wait_seconds: Annotated[
         float, Field(ge=0, le=240, description="How long the call waits; the run goes on after it.")
     ] = 20
@@ -58,6 +89,11 @@ class RunEvaluationResponse(Response):
     status: Annotated[str, Field(description="running, sealed, partial, interrupted or contaminated")]
     phase: str
     counts: Annotated[dict[str, int], Field(description="planned, done, and done by status")]
+    carried: Annotated[int, Field(description="Records taken over from the batch that this one follows.")] = 0
+    supersedes_batch_id: ObjectId | None = None
+    end_reason: str | None = None
+    unknown: Annotated[list[str], Field(description="Records of unknown end; the first 20.")] = []
+    spending: Annotated[dict[str, Any] | None, Field(description="metric, limit, spent, source, trust")] = None
     executions_left: Annotated[int | None, Field(description="Free Executions of the Round's budget.")] = None
     notes: list[str] = []
 
@@ -84,6 +120,14 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         running.FinalSideStands,
         running.NothingToValidate,
         budget.BudgetExhausted,
+        ContinueOrRetry,
+        continuing.BatchStillRuns,
+        continuing.AlreadyFollowed,
+        continuing.NothingToContinue,
+        continuing.UnknownNeedsTheUser,
+        continuing.DiffersFromPredecessor,
+        retrying.NotRetryable,
+        retrying.RetriesUsedUp,
         WorktreeNotTheRevision,
         UnknownObject,
         ResourceBusy,
@@ -94,6 +138,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
             {"dataset_id": "dataset-2-7hq1", "revision_commit": "3f2c1d9"},
         ),
         Example("One side of a comparison.", {"round_id": "round-9-t4hx", "revision_id": "revision-13-c2ke"}),
+        Example("Finish what a dead server left.", {"continue_batch_id": "batch-14-m3qa"}),
     ),
 )
 def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvaluationResponse:
@@ -102,7 +147,9 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
     Binds the batch to the Revision's real tree: another Revision than the one in the worktree is put in place for the
     run and taken away after it. Starts the agents, waits up to wait_seconds and answers with the batch finished or
     running; follow it with wait_for_batch, end it with stop_batch. With a Round its budget pays and the plan fills in
-    every field; without one, revision_commit has to be HEAD.
+    every field; without one, revision_commit has to be HEAD. A batch that did not complete is finished with
+    continue_batch_id: confirmed Records are carried into a new batch, the rest runs. retry_batch_id tries again what
+    infrastructure spoiled, linked; the last attempt counts, nobody picks the best.
     """
     with context.transaction() as tx, context.project.staging("evidence") as staging:
         run = BoundRun(_wanted(request), context, tx)
@@ -112,6 +159,9 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
         batch = tx.put(run.batch())
         run.record_revision()
         staging.write("slots.jsonl", (canonical(s.model_dump(mode="json")) + b"\n" for s in run.slots))
+        if batch.carried:  # the log begins with them, so that the supervisor finds them confirmed
+            store = context.project.store
+            store.write_new(f"{staging.path}/{FILE}", carried_frames(run.carried_records()))
         tx.place(staging, f"evidence/{run.batch_id}")
         owner = Owner(context.project.store)
         try:
@@ -124,6 +174,7 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
 
 
 def _wanted(request: RunEvaluationRequest) -> Wanted:
+    given = request.unknown_execution_authorization
     return Wanted(
         dataset_id=request.dataset_id,
         revision_id=request.revision_id,
@@ -135,20 +186,29 @@ def _wanted(request: RunEvaluationRequest) -> Wanted:
         concurrency=request.concurrency,
         timeout_seconds=request.timeout_seconds,
         batch_timeout_seconds=request.batch_timeout_seconds,
+        continue_batch_id=request.continue_batch_id,
+        unknown_execution_authorization=UnknownAuthorization(**given.model_dump()) if given else None,
+        retry_batch_id=request.retry_batch_id,
+        retry_execution_ids=tuple(request.retry_execution_ids),
+        stop_after_infra_failures=request.stop_after_infra_failures or None,
+        spend_metric=request.spend_limit.metric if request.spend_limit else None,
+        spend_limit=request.spend_limit.limit if request.spend_limit else 0,
     )
 
 
 def _begun(batch: Batch) -> RunEvaluationResponse:
     """What is answered, and recorded, when the run begins."""
     return RunEvaluationResponse(
-        message=f"{batch.id} is running {batch.slots} attempts of {batch.revision_id}.",
+        message=f"{batch.id} is running {batch.slots - batch.carried} attempts of {batch.revision_id}.",
         batch_id=batch.id,
         revision_id=batch.revision_id,
         dataset_id=batch.dataset_id,
         round_id=batch.round_id,
         status="running",
         phase=batch.phase,
-        counts={"planned": batch.slots, "done": 0},
+        counts={"planned": batch.slots, "done": batch.carried},
+        carried=batch.carried,
+        supersedes_batch_id=batch.supersedes_batch_id,
     )
 
 
@@ -181,10 +241,13 @@ def _plan(context: Context, run: BoundRun) -> RunPlan:
         batch_timeout_seconds=run.wanted.batch_timeout_seconds,
         concurrency=run.concurrency,
         infrastructure_exit_codes=run.project.infrastructure_exit_codes,
-        slots=tuple(run.slots),
+        slots=tuple(run.due),
         cases_path=store.full(f"datasets/{run.dataset.id}/cases.jsonl"),
         mask_key_path=store.full(KEY),
         redact_keys=run.project.redact_keys,
+        stop_after_infra_failures=run.wanted.stop_after_infra_failures,
+        spend_metric=run.wanted.spend_metric,
+        spend_limit=run.wanted.spend_limit,
     )
 
 
@@ -214,17 +277,12 @@ def _followed(request: RunEvaluationRequest, context: Context, answer: RunEvalua
             "message": f"{batch.id} is {batch.status}: {done}.",
             "status": batch.status,
             "counts": keeper.summary(found),
+            "end_reason": batch.end_reason,
+            "unknown": list(batch.unknown_record_ids)[:20],
+            "spending": keeper.spending(found),
             "executions_left": left,
             "notes": list(batch.notes)[:5],
-            "next": steps(*_next(batch, alive=found.alive)),
+            "warnings": [*answer.warnings, *keeper.warnings(found)],
+            "next": steps(*keeper.leads_on(found)),
         }
     )
-
-
-def _next(batch: Batch, *, alive: bool) -> list[NextCall]:
-    if alive:
-        return [NextCall("wait_for_batch", {"batch_id": batch.id}), NextCall("stop_batch", {"batch_id": batch.id})]
-    return [
-        NextCall("store_assessment", {"batch_id": batch.id}, {"rows": "verdicts, or a judger that ATK runs"}),
-        NextCall("read_record", {"record_id": batch.id}),
-    ]

@@ -62,13 +62,10 @@ def stop_batch(request: StopBatchRequest, context: Context) -> StopBatchResponse
         stop_waiting=context.cancelled,
         stop=True,
     )
-    lead = NextCall(
-        "wait_for_batch" if found.alive else "read_record", {"batch_id" if found.alive else "record_id": batch.id}
-    )
     return StopBatchResponse(
         message=f"{batch.id} is {found.batch.status}: {sum(found.counts.values())} of {batch.slots} attempts ended.",
         batch_id=batch.id,
         status=found.batch.status,
         counts=keeper.summary(found),
-        next=steps(lead),
+        next=steps(*keeper.leads_on(found)),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.execution import keeper
-from storage.errors import NextCall
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 
@@ -27,6 +26,8 @@ class WaitForBatchResponse(Response):
     counts: dict[str, int]
     end_reason: str | None
     missing: Annotated[list[str], Field(description="Records without a confirmed attempt; the first 20.")]
+    unknown: Annotated[list[str], Field(description="Of these, those that began: they need the user's word to rerun.")]
+    spending: Annotated[dict[str, Any] | None, Field(description="metric, limit, spent, source, trust")]
     notes: list[str]
 
 
@@ -50,11 +51,6 @@ def wait_for_batch(request: WaitForBatchRequest, context: Context) -> WaitForBat
         stop_waiting=context.cancelled,
     )
     batch = found.batch
-    lead = (
-        [NextCall("wait_for_batch", {"batch_id": batch.id}), NextCall("stop_batch", {"batch_id": batch.id})]
-        if found.alive
-        else [NextCall("store_assessment", {"batch_id": batch.id}, {"rows": "verdicts, or a judger that ATK runs"})]
-    )
     return WaitForBatchResponse(
         message=f"{batch.id} is {batch.status}: {sum(found.counts.values())} of {batch.slots} attempts are done.",
         batch_id=batch.id,
@@ -63,7 +59,10 @@ def wait_for_batch(request: WaitForBatchRequest, context: Context) -> WaitForBat
         status=batch.status,
         counts=keeper.summary(found),
         end_reason=batch.end_reason,
+        spending=keeper.spending(found),
+        unknown=list(batch.unknown_record_ids)[:20],
         missing=list(batch.missing_record_ids)[:20],
         notes=list(batch.notes)[:5],
-        next=steps(*lead),
+        warnings=keeper.warnings(found),
+        next=steps(*keeper.leads_on(found)),
     )

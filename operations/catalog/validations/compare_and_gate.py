@@ -182,6 +182,7 @@ def _sides(request: CompareAndGateRequest, subject: _Subject, state: State) -> l
     for name, assessment_id, revision_id in zip(("left", "right"), given, subject.revisions, strict=True):
         assessment = state.get(Assessment, assessment_id)
         newer = {a.supersedes for a in state.all(Assessment)}
+        followed = {b.supersedes_batch_id: b.id for b in state.all(Batch)}
         found.append(
             comparing.SideFound(
                 name=name,
@@ -189,6 +190,7 @@ def _sides(request: CompareAndGateRequest, subject: _Subject, state: State) -> l
                 batch=state.get(Batch, assessment.batch_id),
                 assessment=assessment,
                 current=assessment.id not in newer,
+                successor_id=followed.get(assessment.batch_id),
             )
         )
     return found
