@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from operations.importers._json_values import NotFinite, strict
 
 _SHORTEST_TIME = 19
+_TO_THE_MICROSECOND = 26
+_SHORT = 200
+"""Characters of a text whose value is remembered: parameters and such repeat in every row."""
 
 
 class Cell(NamedTuple):
@@ -29,12 +33,31 @@ def instant(given: object) -> datetime | None:
         return None
 
 
+def moment(given: object) -> tuple[datetime | None, str]:
+    """Returns a time in UTC and how it is shown; None and nothing for what is no time."""
+    if isinstance(given, str) and len(given) == _TO_THE_MICROSECOND and given[19] == ".":
+        text = given
+        try:  # the form of most exports, which needs no reformatting
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            return None, ""
+        if found.tzinfo is None:
+            return found.replace(tzinfo=UTC), f"{text[:10]}T{text[11:]}Z"
+    time = instant(given)
+    return time, shown_time(time) if time else ""
+
+
 def shown_time(time: datetime) -> str:
     """Returns a time in UTC as ISO 8601 with microseconds, ending in Z."""
     return time.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def decoded(text: str) -> Cell:
+    """Returns the value of a cell that should hold JSON; see `_decoded`. The value must not be changed."""
+    return _remembered(text) if len(text) <= _SHORT else _decoded(text)
+
+
+def _decoded(text: str) -> Cell:
     """Returns the value of a cell that should hold JSON.
 
     Text that is no JSON stays as it is, and is `unparsable` when it looks like an object or an array. Old exports wrote
@@ -56,6 +79,9 @@ def decoded(text: str) -> Cell:
         except (ValueError, RecursionError):
             return Cell(value, "value", double=True)
     return Cell(value, "value", double=True)
+
+
+_remembered = lru_cache(maxsize=4096)(_decoded)
 
 
 def loosened(text: str) -> Any:  # noqa: ANN401 - JSON

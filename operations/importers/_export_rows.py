@@ -46,7 +46,7 @@ class HeaderUnusable(EvidenceRefused):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take several times as long to make
 class RawRow:
     """A row as it was read, or why it could not be. `raw` is its JSON where the file holds that as one line."""
 

@@ -87,6 +87,8 @@ class Shape:
     twins: list[tuple[str, str, str]] = field(default_factory=list)
     """(canonical, one name, another) where a row says the same thing twice."""
     rows: int = 0
+    sources: dict[str, str] = field(default_factory=dict)
+    """Canonical name → the row's own, of every field."""
 
 
 class Shapes:
@@ -161,4 +163,5 @@ class Shapes:
                 shape.names[canonical] = name
             else:
                 shape.rest.append((name, canonical))
+        shape.sources = {canonical: name for name, canonical in shape.rest} | shape.names
         return shape

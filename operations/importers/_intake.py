@@ -138,11 +138,13 @@ class Intake:
         )
 
     def _key(self, role: int, value: dict[str, Any], default: Any) -> bytes:  # noqa: ANN401 - JSON
-        found = next((value[name] for name in self._trace_names[role] if value.get(name) not in (None, "")), None)
-        if found is None and role == SCORE:
-            found = _subject_trace(value)
-        if found is None:
-            found = default
+        found: Any = None
+        for name in self._trace_names[role]:
+            found = value.get(name)
+            if found is not None and found != "":
+                break
+        else:
+            found = (_subject_trace(value) if role == SCORE else None) or default
         if isinstance(found, str) and found:
             return found.encode("utf-8", "surrogatepass")
         if isinstance(found, int) and not isinstance(found, bool):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from operations.importers._cells import instant, shown_time
-from operations.importers._fields import SCORE, Shapes
+from operations.importers._fields import SCORE, Shape
 from operations.importers._tally import Tally
 
 PLACED = (
@@ -19,10 +19,9 @@ _SUBJECTS = {"trace": "trace", "observation": "observation", "session": "session
 
 
 def score_of(
-    row: Mapping[str, Any], shapes: Shapes, marks: Mapping[str, str], locator: dict[str, Any], tally: Tally
+    row: Mapping[str, Any], shape: Shape, marks: Mapping[str, str], locator: dict[str, Any], tally: Tally
 ) -> dict[str, Any]:
     """Returns a score as `ExternalScore` takes it. `marks` are those of the row's own names."""
-    shape = shapes.of(row)
     shape.rows += 1
     own = {canonical: row[name] for canonical, name in shape.names.items()}
     for canonical, value in own.items():

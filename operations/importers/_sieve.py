@@ -14,9 +14,9 @@ from storage.masking import _forms as forms
 
 _WORD_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 _WORDS_ONLY = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256))
-_NAMING = tuple(b"passw pwd passphrase secret authorization cookie bearer basic key".split())
+_NAMING = re.compile(rb"passw|pwd|passphrase|secret|authorization|cookie|bearer|basic|key|author_?email")
 
-_ADDRESS = (b"author_email", b"authoremail")
+_ADDRESS = re.compile(rb"author_?email")
 """Personal data that exports carry under a name of its own."""
 
 _GAP = rb"(?:[\W_]|\\[nrtbf])*"
@@ -77,7 +77,7 @@ class Sieve:
     def _is_harmless(self, word: bytes) -> bool:
         low = word.lower()
         return (
-            not any(part in low for part in (*_NAMING, *_ADDRESS))
+            _NAMING.search(low) is None
             and (b"token" not in low or _no_token(word, low))
             and (len(word) < _SHORTEST_FORM or _FORMS.search(word) is None)
         )
@@ -86,7 +86,7 @@ class Sieve:
     def _is_form(word: bytes) -> bool:
         """Returns whether the word alone is reason enough to look at every field."""
         low = word.lower()
-        named = any(part in low for part in _ADDRESS) or (b"token" in low and not _no_token(word, low))
+        named = _ADDRESS.search(low) is not None or (b"token" in low and not _no_token(word, low))
         return named or _FORMS.search(word) is not None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from operations.importers._cells import decoded, instant, loosened, shown_time, whole_numbers
+from operations.importers._cells import decoded, loosened, moment, whole_numbers
 from operations.importers._fields import OBSERVATION, Shape, Shapes
 from operations.importers._tally import Tally
 
@@ -43,11 +43,13 @@ class SpanReader:
     def __init__(self, shapes: Shapes, json_columns: Sequence[str], tally: Tally) -> None:
         self._shapes = shapes
         self._json = frozenset(json_columns)
+        self._texts = self._json | _JSON_TEXT
         self._tally = tally
 
-    def read(self, row: Mapping[str, Any], marks: Mapping[str, str], locator: dict[str, Any], *, loose: bool) -> Span:
+    def read(
+        self, row: Mapping[str, Any], shape: Shape, marks: Mapping[str, str], locator: dict[str, Any], *, loose: bool
+    ) -> Span:
         """Reads one row. `marks` are those of the row's own names; `loose` tells a format that writes raw text."""
-        shape = self._shapes.of(row)
         shape.rows += 1
         names = shape.names
         own = {self._shapes.canonical(name): status for name, status in marks.items()} if marks else {}
@@ -100,16 +102,16 @@ class SpanReader:
         self, start: object, end: object, row: Mapping[str, Any], names: Mapping[str, str]
     ) -> tuple[dict[str, Any], str]:
         found: dict[str, Any] = {}
-        began, ended = instant(start), instant(end)
-        sort = ""
+        began, sort = moment(start)
+        ended, shown_end = moment(end)
         if start:
             found["at_text"] = str(start)
             if began:
-                found["at"] = sort = shown_time(began)
+                found["at"] = sort
         if end:
             found["ended_text"] = str(end)
             if ended:
-                found["ended_at"] = shown_time(ended)
+                found["ended_at"] = shown_end
                 if began:
                     seconds = (ended - began).total_seconds()
                     if seconds >= 0:
@@ -164,22 +166,22 @@ class SpanReader:
 
     def _attributes(self, span: Span) -> dict[str, Any]:
         """Returns everything that an event has no place for."""
-        row, null = span.row, self._tally.null
+        row, nulls, texts = span.row, self._tally.nulls[OBSERVATION], self._texts
         attributes: dict[str, Any] = {}
         for name, canonical in span.shape.rest:
-            value = row[name]
+            value = attributes[canonical] = row[name]
             if value is None:
-                null(OBSERVATION, canonical)
-            elif canonical in _COUNTS:
-                value = whole_numbers(value)
-            elif value.__class__ is str and (name in self._json or canonical in _JSON_TEXT):
-                value = self._decoded(span, canonical, value)
-            attributes[canonical] = value
+                nulls[canonical] = nulls.get(canonical, 0) + 1
+            elif value.__class__ is dict:
+                if canonical in _COUNTS:
+                    attributes[canonical] = whole_numbers(value)
+            elif value.__class__ is str and (name in texts or canonical in texts):
+                attributes[canonical] = self._decoded(span, canonical, value)
         for canonical in ("level", "status_message"):
             if (source := span.shape.names.get(canonical)) is not None:
-                attributes[canonical] = row[source]
-                if row[source] is None:
-                    null(OBSERVATION, canonical)
+                value = attributes[canonical] = row[source]
+                if value is None:
+                    nulls[canonical] = nulls.get(canonical, 0) + 1
         return attributes
 
     def _decoded(self, span: Span, canonical: str, text: str) -> Any:  # noqa: ANN401 - JSON

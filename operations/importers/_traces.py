@@ -35,13 +35,14 @@ class Settings:
     root_observation_name: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Read:
     """A row that was filed, read again."""
 
     filed: Filed
     row: dict[str, Any]
     marks: dict[str, str]
+    shape: Shape
 
 
 class Assembler:
@@ -63,9 +64,7 @@ class Assembler:
         Raises:
             ValuesConflict: Two rows say different things about the same.
         """
-        read = [
-            _Read(filed, loads(filed.payload), loads(filed.marks.encode()) if filed.marks else {}) for filed in rows
-        ]
+        read = [self._read(filed) for filed in rows]
         own = [one for one in read if one.filed.role == TRACE]
         seen = [one for one in read if one.filed.role == OBSERVATION]
         rated = [one for one in read if one.filed.role == SCORE]
@@ -73,11 +72,13 @@ class Assembler:
             self._check_twins(one)
         trace = self._single(own, TRACE) if own else None
         spans = [
-            self._spans.read(one.row, one.marks, self._locator(one.filed), loose=bool(one.filed.flags & LOOSE))
+            self._spans.read(
+                one.row, one.shape, one.marks, self._locator(one.filed), loose=bool(one.filed.flags & LOOSE)
+            )
             for one in self._distinct(seen, OBSERVATION)
         ]
         scores = [
-            score_of(one.row, self.shapes[SCORE], one.marks, self._locator(one.filed), self._tally)
+            score_of(one.row, one.shape, one.marks, self._locator(one.filed), self._tally)
             for one in self._distinct(rated, SCORE)
         ]
         scores.sort(key=lambda score: (score.get("at") or "", score["id"] or "", score["name"] or ""))
@@ -95,6 +96,11 @@ class Assembler:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
+    def _read(self, filed: Filed) -> _Read:
+        row = loads(filed.payload)
+        marks = loads(filed.marks.encode()) if filed.marks else {}
+        return _Read(filed, row, marks, self.shapes[filed.role].of(row))
+
     def _locator(self, filed: Filed) -> dict[str, Any]:
         found: dict[str, Any] = {"file": self._files[filed.file], "row": filed.row}
         if filed.line is not None:
@@ -109,7 +115,7 @@ class Assembler:
 
     def _check_twins(self, one: _Read) -> None:
         """Refuses a row that says the same thing twice, and differently."""
-        for canonical, first, second in self.shapes[one.filed.role].of(one.row).twins:
+        for canonical, first, second in one.shape.twins:
             left, right = one.row[first], one.row[second]
             if left != right and None not in (left, right) and "" not in (left, right):
                 place = self._place(one.filed)
@@ -126,7 +132,7 @@ class Assembler:
         """Returns one row for each id; a row without one stands for itself."""
         by_id: dict[str, list[_Read]] = {}
         for one in rows:
-            name = self.shapes[role].of(one.row).names.get("id", "")
+            name = one.shape.names.get("id", "")
             found = one.row.get(name)
             if role == OBSERVATION and found in (None, ""):
                 self._tally.warn("observation without an id", self._place(one.filed))
@@ -151,7 +157,7 @@ class Assembler:
         names = [name for name in {**left.row, **right.row} if left.row.get(name) != right.row.get(name)]
         name = names[0] if names else "the set of fields"
         kind = ("trace", "observation", "score")[role]
-        given = left.row.get(self.shapes[role].of(left.row).names.get("id", ""))
+        given = left.row.get(left.shape.names.get("id", ""))
         return ValuesConflict(
             subject=f"{kind} {given}",
             field=name,
@@ -234,7 +240,7 @@ class Assembler:
 
     def _trace_fields(self, trace: _Read, found: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Reads the trace's own row into `found`. Returns its input and output."""
-        shape = self.shapes[TRACE].of(trace.row)
+        shape = trace.shape
         shape.rows += 1
         fidelity = {self.shapes[TRACE].canonical(name): status for name, status in trace.marks.items()}
         values = {canonical: trace.row[name] for canonical, name in shape.names.items()}
@@ -273,7 +279,7 @@ class Assembler:
         found: dict[str, Any],
     ) -> None:
         """Puts texts and tags in their places, and what does not fit there into the metadata."""
-        sources = {canonical: name for name, canonical in shape.rest} | shape.names
+        sources = shape.sources
         for canonical in (*metadata, "tags"):
             value = metadata.get(canonical, values.get(canonical))
             name = sources.get(canonical, "")
@@ -336,8 +342,8 @@ def _of_trace(spans: Sequence[Span]) -> dict[str, str]:
     """Returns what all observations that say something of their trace agree on."""
     found: dict[str, str] = {}
     for name, canonical in _OF_TRACE:
-        said = {span.row[source] for span in spans for source, known in span.shape.rest if known == canonical}
-        said = {value for value in said if isinstance(value, str) and value}
+        values = (span.row[source] for span in spans if (source := span.shape.sources.get(canonical)) is not None)
+        said = {value for value in values if isinstance(value, str) and value}
         if len(said) == 1:
             found[name] = said.pop()
     return found
