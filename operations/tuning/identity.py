@@ -20,7 +20,7 @@ def _is_inside(argument: str) -> bool:
     """Whether an argument could be a path within the project; whether it is one shows when it is fingerprinted."""
     parts = argument.split("/")
     plain = argument and not argument.startswith(("-", "/")) and not set(argument) & set("{}*?[]\\\0\n")
-    return bool(plain) and ".." not in parts and not {".git", ".atk"} & set(parts)
+    return bool(plain) and ".." not in parts and "//" not in argument and not {".git", ".atk"} & set(parts)
 
 
 def runner_digest(project: Project) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -11,19 +10,14 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.execution import smoke
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import pinned_runner, runner_template
-from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, read_env_file
-from operations.execution.attending import AttendantLost
+from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
 from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
 from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
-from operations.execution.smoke import Smoke
-from operations.tuning.running import UnprotectedEffects, require_protected
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
-from storage.masking import KEY_BYTES, Masker
 from storage.project import AlreadyInitialized, LegacyStore, Project
 from storage.schema.base import ObjectId
 from storage.schema.projects import (
@@ -123,7 +117,6 @@ class InitializeProjectRequest(WriteRequest):
             "that runs; {tree} is the Revision's)."
         ),
     ] = {}
-    smoke_case: Annotated[dict[str, Any], Field(description='{"input": ...} to try now: starts the agent.')] = {}
 
 
 class InitializeProjectResponse(Response):
@@ -132,21 +125,15 @@ class InitializeProjectResponse(Response):
     run_config_digest: str
     head: Annotated[str | None, Field(description="The commit at which the project was initialized.")] = None
     branch: str | None = None
-    smoke: Annotated[Smoke | None, Field(description="What trying smoke_case showed; nothing else of it is kept.")] = (
-        None
-    )
 
 
 @operation(
-    effect=Effect.RUN,
+    effect=Effect.STORE,
     raises=(
         RuntimeMissing,
         BadConfiguration,
         BadAdapterOption,
         EnvFileUnusable,
-        VariablesMissing,
-        UnprotectedEffects,
-        AttendantLost,
         CommandNotAList,
         NulInCommand,
         UnknownPlaceholder,
@@ -167,7 +154,7 @@ class InitializeProjectResponse(Response):
             },
         ),
         Example(
-            "An agent behind HTTP that its own service command starts, tried once.",
+            "An agent behind HTTP that its own service command starts.",
             {
                 "adapter": "http",
                 "adapter_options": {"endpoint": "http://127.0.0.1:8000/answer", "output_field": "text"},
@@ -177,7 +164,6 @@ class InitializeProjectResponse(Response):
                 },
                 "external_effects": [],
                 "allowed_paths": ["prompt.txt"],
-                "smoke_case": {"input": "Where is my invoice?"},
             },
         ),
     ),
@@ -186,7 +172,7 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     """Make a folder an ATK project: say how its agent is started and what may be changed.
 
     Creates `.atk/` whole or not at all. A runnable project needs Git, a command and an explicit list of external
-    effects; an analysis-only one needs nothing. The command is checked, and run only when smoke_case is given.
+    effects; an analysis-only one needs nothing. The command is checked, not run; try_case runs it once.
     Existing `.atk/` folders of other versions are refused untouched.
     """
     imports_only = request.analysis_only and not request.command and request.adapter == "command"
@@ -202,7 +188,6 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
             head = ready(git)
         finally:
             git.close()
-    smoke = _smoke(request, record, context, head)
     response = InitializeProjectResponse(
         message=f"Project {record.id} is ready"
         + (" for import and assessment." if request.analysis_only else " to run."),
@@ -212,34 +197,15 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
         run_config_digest=record.run_config_digest,
         head=head.commit if head else None,
         branch=head.branch if head else None,
-        smoke=smoke,
         next=steps(
-            NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}), NextCall("get_status")
+            *([] if imports_only else [NextCall("try_case", supply={"input": "one input, to see it run"})]),
+            NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}),
         ),
     )
     _, number = Project.create(context.root, context.call, record, response.model_dump(mode="json"))
     if record.adapter_sha256:
         pinned_runner(context.root, record.adapter_sha256)
     return response.model_copy(update={"journal_record": number})
-
-
-def _smoke(
-    request: InitializeProjectRequest, record: ProjectRecord, context: Context, head: Head | None
-) -> Smoke | None:
-    """Tries the given Case with the configuration as it will be. The key that masks what is shown is thrown away."""
-    if not request.smoke_case:
-        return None
-    if "input" not in request.smoke_case:
-        raise BadConfiguration(field="smoke_case", given=str(list(request.smoke_case)), problem="has to have an input")
-    require_protected(record)
-    return smoke.try_project(
-        record,
-        context.root,
-        request.smoke_case,
-        masker=Masker(secrets.token_bytes(KEY_BYTES), record.redact_keys),
-        head=(head.tree, head.commit) if head else ("", ""),
-        cancelled=context.cancelled,
-    )
 
 
 def _require_runtime(request: InitializeProjectRequest) -> None:

@@ -1,4 +1,4 @@
-"""One Case is tried at initialization, shown with everything that matters, and nothing of it stays."""
+"""One Case is tried and shown with everything that matters, and nothing of it stays."""
 
 import os
 import sys
@@ -33,7 +33,8 @@ def test_a_smoke_run_shows_the_attempt_and_leaves_nothing(target):
         "import json, sys; json.dump([{'component_id': 'prompt', 'password': 'hunter22horse'}], "
         "open(sys.argv[1] + '/loading.json', 'w')); print('api_key=abc123def456 for', sys.argv[2])"
     )
-    smoke = target.initialize(command=python(script), smoke_case={"input": {"q": 1}}).smoke
+    target.initialize(command=python(script))
+    smoke = target.call("try_case", input={"q": 1}).smoke
     assert (smoke.outcome, smoke.end, smoke.exit_code, smoke.notes) == ("completed", "exited", 0, [])
     assert 'for {"q":1}' in smoke.output
     assert "abc123def456" not in smoke.output
@@ -44,47 +45,45 @@ def test_a_smoke_run_shows_the_attempt_and_leaves_nothing(target):
     assert not os.path.exists(target.path(".atk/work")) or os.listdir(target.path(".atk/work")) == []
 
 
-def test_an_agent_that_fails_is_shown_and_the_project_is_made(target):
-    answer = target.initialize(command=python("raise SystemExit('no key')"), smoke_case={"input": "x"})
+def test_an_agent_that_fails_is_shown_and_its_words_too(target):
+    target.initialize(command=python("raise SystemExit('no key')"))
+    answer = target.call("try_case", input="x")
     assert (answer.smoke.outcome, answer.smoke.exit_code) == ("agent_error", 1)
     assert "no key" in answer.smoke.output
     assert answer.smoke.notes == ["The agent wrote no loading.json, so nothing proves which components it loads."]
-    assert target.state.project_id == answer.project_id
 
 
 def test_an_agent_that_cannot_be_started_is_shown(target):
-    smoke = target.initialize(command=["no-such-agent", "{input}"], smoke_case={"input": "x"}).smoke
+    target.initialize(command=["no-such-agent", "{input}"])
+    smoke = target.call("try_case", input="x").smoke
     assert (smoke.end, smoke.outcome) == ("not_started", "infra_error")
 
 
-def test_without_a_smoke_case_nothing_is_started(target):
-    touching = python("open('started', 'w')")
-    assert target.initialize(command=touching).smoke is None
+def test_initializing_starts_nothing(target):
+    target.initialize(command=python("open('started', 'w')"))
     assert not os.path.exists(target.path("started"))
 
 
 def test_a_preparation_that_fails_is_shown_and_the_agent_is_not_started(target):
-    smoke = target.initialize(
-        command=python("open('started', 'w')"),
-        replay_preparation={"argv": ["sh", "-c", "echo no image; exit 2"]},
-        smoke_case={"input": "x"},
-    ).smoke
+    target.initialize(
+        command=python("open('started', 'w')"), replay_preparation={"argv": ["sh", "-c", "echo no image; exit 2"]}
+    )
+    smoke = target.call("try_case", input="x").smoke
     assert (smoke.outcome, smoke.exit_code, smoke.output) == ("infra_error", 2, "no image\n")
     assert not os.path.exists(target.path("started"))
 
 
 def test_nothing_is_started_that_could_act_on_the_world(target):
+    target.initialize(command=python("open('started', 'w')"), external_effects=[{"name": "mail"}])
     with pytest.raises(UnprotectedEffects):
-        target.initialize(external_effects=[{"name": "mail"}], smoke_case={"input": "x"})
-    assert not os.path.exists(target.path(".atk"))
+        target.call("try_case", input="x")
+    assert not os.path.exists(target.path("started"))
 
 
-def test_a_python_callable_is_tried_before_and_pinned_after_the_project_is_made(target):
+def test_a_python_callable_is_pinned_and_tried(target):
     target.write("desk.py", "def answer(value):\n    return value.upper()\n")
-    answer = target.initialize(
-        command=[], adapter="python", adapter_options={"call": "desk:answer"}, smoke_case={"input": "loud"}
-    )
-    assert answer.smoke.output == "LOUD"
+    target.initialize(command=[], adapter="python", adapter_options={"call": "desk:answer"})
+    assert target.call("try_case", input="loud").smoke.output == "LOUD"
     assert os.path.isfile(target.path(".atk/adapters/runner.py"))
     assert target.git("status", "--porcelain") == "?? desk.py"
 
@@ -93,9 +92,9 @@ def test_declared_variables_that_nobody_set_are_named_and_the_smoke_run_is_refus
     monkeypatch.delenv("NOBODY_SET_THIS", raising=False)
     target.write("agent.env", "KEY=s3cretvalue\n")
     fields = {"environment": ["NOBODY_SET_THIS"], "env_file": "agent.env"}
-    with pytest.raises(VariablesMissing, match="NOBODY_SET_THIS"):
-        target.initialize(**fields, smoke_case={"input": "x"})
     answer = target.initialize(**fields)
+    with pytest.raises(VariablesMissing, match="NOBODY_SET_THIS"):
+        target.call("try_case", input="x")
     assert answer.warnings == ["environment: NOBODY_SET_THIS not set now; a run is refused until they are."]
     for folder, _, names in os.walk(target.path(".atk")):
         for name in names:
@@ -115,7 +114,6 @@ def test_declared_variables_that_nobody_set_are_named_and_the_smoke_run_is_refus
         ({"case_working_directory": "{nope}"}, BadConfiguration, "case_working_directory cannot be filled in"),
         ({"replay_preparation": {"restart": ["x"]}}, BadConfiguration, "its fields are mode, argv"),
         ({"replay_preparation": {"probe": ["x"]}}, BadConfiguration, "needs an argv or a service"),
-        ({"smoke_case": {"text": "x"}}, BadConfiguration, "has to have an input"),
     ],
 )
 def test_a_configuration_that_could_not_run_is_refused_by_its_field(target, fields, error, said):

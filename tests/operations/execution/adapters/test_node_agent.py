@@ -35,7 +35,7 @@ def target(tmp_path, port):
     made.git("add", ".")
     made.git("commit", "-q", "-m", "A server")
     url = f"http://127.0.0.1:{port}"
-    made.first = made.initialize(
+    made.initialize(
         command=[],
         adapter="http",
         adapter_options={"endpoint": f"{url}/answer", "ready_url": f"{url}/ready", "output_field": "text"},
@@ -44,8 +44,8 @@ def target(tmp_path, port):
             "probe": [sys.executable, "-c", ASK, f"{url}/tree"],
         },
         protected_paths=["http_agent.js"],
-        smoke_case={"input": "Where is my invoice?"},
     )
+    made.first = made.call("try_case", input="Where is my invoice?")
     return made
 
 
