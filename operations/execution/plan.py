@@ -38,6 +38,8 @@ class RunPlan(Value):
     work_folder: AbsolutePath
     """Where the agents' own files go: outside the store."""
     working_directory: AbsolutePath
+    attachments_folder: AbsolutePath | None = None
+    """Where relative paths of attachments begin; the working directory unless given."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """A template: see `operations.execution.command`."""
     environment: dict[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,7 @@ class Preparer:
     def __init__(self, plan: RunPlan, cases: CaseFile) -> None:
         self._plan = plan
         self._cases = cases
+        self._beside = plan.attachments_folder or plan.working_directory
         self._asked = asked(plan.command)
         self._files = {name: file for name, file in _FILES.items() if name in self._asked}
         self._spare: list[tuple[str, int]] = []
@@ -74,7 +76,7 @@ class Preparer:
             raise ValueError(
                 "The Case's input contains a NUL, which no argument can have; give it to the agent with {input_file}."
             )
-        return Prepared(folder, argv, inode, attachments.pinned(case.attachments, self._plan.working_directory))
+        return Prepared(folder, argv, inode, attachments.pinned(case.attachments, self._beside))
 
     def take_back(self, prepared: Prepared) -> None:
         """Takes a confirmed attempt's folder for a later one, when it holds nothing but what was made for it.
@@ -85,7 +87,8 @@ class Preparer:
             self._spare.append((prepared.folder, prepared.inode))
 
     def _values(self, slot: Slot, case: AgentCase, folder: str) -> dict[str, str]:
-        for name, content in (("input_file", case.input), ("attachments_file", case.attachments)):
+        located = [self._located(each) for each in case.attachments]
+        for name, content in (("input_file", case.input), ("attachments_file", located)):
             if name in self._files:
                 _write(os.path.join(folder, self._files[name]), json.dumps(content).encode("ascii"))
         return {
@@ -96,6 +99,12 @@ class Preparer:
             "case_id": slot.case_id,
             "repeat_index": str(slot.repeat),
         }
+
+    def _located(self, attachment: Any) -> Any:  # noqa: ANN401 - as the Case has it
+        """An attachment as the agent is told of it: with a path that it can open from anywhere."""
+        if isinstance(attachment, Mapping) and isinstance(attachment.get("path"), str):
+            return {**attachment, "path": os.path.join(self._beside, attachment["path"])}
+        return attachment
 
     def _folder(self, path: str) -> tuple[str, int]:
         """Makes the attempt's folder, out of a spare one where there is one."""

@@ -102,4 +102,4 @@ def _attachment(path: str, source: str, root: str, row: int) -> Attachment:
                 size += len(chunk)
     except SourceNotRegular as error:
         raise AttachmentUnreadable(path=source, row=row, attachment=path, reason=error.reason) from None
-    return Attachment(path=path, sha256=hashed.hexdigest(), bytes=size)
+    return Attachment(path=os.path.relpath(real, inside), sha256=hashed.hexdigest(), bytes=size)

@@ -16,7 +16,7 @@ class Attachment(Value):
     """A file that belongs to a Case's input."""
 
     path: str
-    """As the source gave it: relative to the source file, or absolute, and always inside the project."""
+    """Relative to the project's folder, in which it always lies."""
     sha256: Digest
     bytes: Annotated[int, Field(ge=0)]
     """Size in bytes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -10,8 +9,11 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import keeper
+from operations.execution.adapters.options import BadAdapterOption
+from operations.execution.adapters.process import AdapterScriptChanged
+from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
 from operations.execution.binding import BoundRun, WorktreeNotTheRevision
-from operations.execution.plan import RunPlan, agent_environment, write_plan
+from operations.execution.plan import RunPlan, write_plan
 from operations.execution.wanted import ContinueOrRetry, Wanted
 from operations.tuning import budget, continuing, lifecycle, retrying, running
 from storage import effects
@@ -128,6 +130,10 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         continuing.DiffersFromPredecessor,
         retrying.NotRetryable,
         retrying.RetriesUsedUp,
+        AdapterScriptChanged,
+        BadAdapterOption,
+        EnvFileUnusable,
+        VariablesMissing,
         WorktreeNotTheRevision,
         UnknownObject,
         ResourceBusy,
@@ -225,7 +231,21 @@ def _start(context: Context, run: BoundRun, owner: Owner) -> None:
         owner.release()
         project.settle(context.call)
         raise
-    keeper.keep(project, context.call, run.batch_id, plan_path, owner)
+    revision, present = run.revisions
+    keeper.keep(
+        project,
+        context.call,
+        keeper.Begun(
+            batch_id=run.batch_id,
+            plan_path=plan_path,
+            owner=owner,
+            configuration=run.project,
+            process=run.process,
+            tree=revision.tree,
+            commit=revision.commit,
+            back=(present.tree, present.commit) if run.switch else None,
+        ),
+    )
 
 
 def _plan(context: Context, run: BoundRun) -> RunPlan:
@@ -234,14 +254,15 @@ def _plan(context: Context, run: BoundRun) -> RunPlan:
         batch_id=run.batch_id,
         evidence_folder=store.full(f"evidence/{run.batch_id}"),
         work_folder=store.full(f"work/{run.batch_id}"),
-        working_directory=os.path.normpath(os.path.join(context.root, run.project.working_directory)),
-        command=run.project.command,
-        environment=agent_environment(run.project.environment),
+        working_directory=run.process.working_directory,
+        command=run.process.command,
+        environment=run.process.environment,
         timeout_seconds=run.timeout,
         batch_timeout_seconds=run.wanted.batch_timeout_seconds,
         concurrency=run.concurrency,
-        infrastructure_exit_codes=run.project.infrastructure_exit_codes,
+        infrastructure_exit_codes=run.process.infrastructure_exit_codes,
         slots=tuple(run.due),
+        attachments_folder=context.root,
         cases_path=store.full(f"datasets/{run.dataset.id}/cases.jsonl"),
         mask_key_path=store.full(KEY),
         redact_keys=run.project.redact_keys,
