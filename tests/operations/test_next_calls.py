@@ -21,6 +21,7 @@ MODULES: tuple[ModuleType, ...] = (test_guards_of_rounds, test_guards_of_candida
 GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
 ELSEWHERE = {
+    "adapter_script_changed",  # tests/operations/execution
     "adopted_change_overlaps",  # test_adopting
     "already_followed",  # test_successors
     "attendant_lost",  # tests/operations/execution
