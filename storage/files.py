@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from storage.errors import AtkError, NextCall
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 CHUNK = 1 << 20
+_WRITING = os.O_WRONLY | os.O_RDWR
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,7 +26,8 @@ class StoreDamaged(AtkError):
 
     message = (
         "The store is damaged: {path}{place} {reason}. Nothing was changed and nothing will be until it is put right: "
-        "restore `.atk/` from a copy, or look at it with read_record and get_status, which still work where they can."
+        "take away what does not belong there, or restore `.atk/` from a copy. Until then read_record and get_status "
+        "still work where they can."
     )
     next_calls = (NextCall("get_status"),)
 
@@ -97,25 +100,31 @@ class Folder:
 
     def _guarded(self, path: str, name: str, flags: int, at: int, mode: int = FILE_MODE) -> int:
         try:
-            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
+            # Without O_NONBLOCK a pipe that an agent put here would hold the call for ever; files ignore it.
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=at)
         except OSError as error:
-            link = error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(name, at))
-            if link:
-                raise StoreDamaged(path=f"{self.path}/{path}", reason="is a link, and the store has none") from None
+            if reason := _misplaced(error.errno, name, at):
+                raise StoreDamaged(path=f"{self.path}/{path}", reason=reason) from None
             raise
+        reason = "" if flags & os.O_DIRECTORY else _not_ours(os.fstat(fd), writing=bool(flags & _WRITING))
+        if reason:
+            os.close(fd)
+            raise StoreDamaged(path=f"{self.path}/{path}", reason=reason)
+        return fd
 
     def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
-        """Returns a descriptor of `path`."""
+        """Returns a descriptor of `path`: a regular file, or with `O_DIRECTORY` a folder.
+
+        Raises:
+            StoreDamaged: It is something else, or shares the bytes that are to be written with another name.
+        """
         with self.parent(path) as (fd, name):
             return self._guarded(path, name, flags, fd, mode)
 
-    def read(self, path: str) -> bytes:
-        """Returns the bytes of a regular file."""
-        fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise StoreDamaged(path=f"{self.path}/{path}", reason="is not a regular file")
-            return file.read()
+    def read(self, path: str, limit: int = -1) -> bytes:
+        """Returns the bytes of a regular file, or its first `limit`."""
+        with os.fdopen(self.open(path, os.O_RDONLY), "rb") as file:
+            return file.read(limit)
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
@@ -208,7 +217,7 @@ class Folder:
 
     def digest(self, path: str) -> Stored:
         """Returns the digest and the size of a file, read in pieces."""
-        fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        fd = self.open(path, os.O_RDONLY)
         found, size = hashlib.sha256(), 0
         with os.fdopen(fd, "rb") as file:
             while chunk := file.read(CHUNK):
@@ -242,6 +251,30 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
+def _misplaced(code: int | None, name: str, at: int) -> str:
+    """Says what stands where a file or a folder of the store belongs, or nothing when that is not the trouble."""
+    if code == errno.ELOOP or (code == errno.ENOTDIR and _is_link(name, at)):
+        return "is a link, and the store has none"
+    return {
+        errno.ENOTDIR: "is not a folder",
+        errno.EISDIR: "is a folder where a file belongs",
+        errno.ENXIO: "is not a regular file",
+    }.get(code or 0, "")
+
+
+def _not_ours(about: os.stat_result, *, writing: bool) -> str:
+    """Says why an opened file is none of the store's, or nothing."""
+    if stat.S_ISDIR(about.st_mode):
+        return "is a folder where a file belongs"
+    if not stat.S_ISREG(about.st_mode):
+        return "is not a regular file"
+    return (
+        "has further hard links, so that writing to it would change another file"
+        if writing and about.st_nlink > 1
+        else ""
+    )
+
+
 def _is_link(name: str, at: int) -> bool:
     try:
         return stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
@@ -250,16 +283,56 @@ def _is_link(name: str, at: int) -> bool:
 
 
 def _remove(name: str, at: int) -> None:
-    mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-    if not stat.S_ISDIR(mode):
+    """Removes an entry of a folder, however deep it is: neither handles nor the stack limit what an agent leaves."""
+    if not _is_folder(name, at):
         os.unlink(name, dir_fd=at)
         return
-    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    top = _openable(name, at)
     try:
-        if mode & 0o700 != 0o700:  # noqa: PLR2004 - an agent may leave a folder that cannot be listed
-            os.fchmod(fd, FOLDER_MODE)
-        for entry in os.listdir(fd):
-            _remove(entry, fd)
+        spare = map(str, itertools.count())
+        while entries := os.listdir(top):
+            for entry in entries:
+                _flatten(entry, top, spare)
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=at)
+
+
+def _flatten(entry: str, top: int, spare: Iterator[str]) -> None:
+    """Removes an entry of `top`; the folders in it become entries of `top`, to be removed in their turn."""
+    if not _is_folder(entry, top):
+        os.unlink(entry, dir_fd=top)
+        return
+    fd = _openable(entry, top)
+    try:
+        for name in os.listdir(fd):
+            if _is_folder(name, fd):
+                os.close(_openable(name, fd))
+                _lift(name, fd, top, spare)
+            else:
+                os.unlink(name, dir_fd=fd)
     finally:
         os.close(fd)
-    os.rmdir(name, dir_fd=at)
+    os.rmdir(entry, dir_fd=top)
+
+
+def _lift(name: str, at: int, top: int, spare: Iterator[str]) -> None:
+    for free in spare:
+        try:
+            os.rename(name, free, src_dir_fd=at, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            return
+
+
+def _is_folder(name: str, at: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+
+
+def _openable(name: str, at: int) -> int:
+    """Returns a handle of a folder that can be listed and emptied, whatever an agent set its mode to."""
+    if os.stat(name, dir_fd=at, follow_symlinks=False).st_mode & 0o700 != 0o700:  # noqa: PLR2004 - a mode
+        os.chmod(name, FOLDER_MODE, dir_fd=at)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)

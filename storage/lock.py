@@ -100,7 +100,7 @@ def _in_place(store: Folder, fd: int) -> bool:
 def holder(store: Folder) -> str:
     """Says who wrote the lock's note last: its process, its operation, and since when."""
     try:
-        note = json.loads(store.read(FILE)[:4096])
+        note = json.loads(store.read(FILE, 4096))
         return f"process {int(note['pid'])} on {note['host']} is running {note['operation']} since {note['since']}"
     except (ValueError, KeyError, TypeError, FileNotFoundError):
         return "an unknown process holds the project's lock"

@@ -242,6 +242,7 @@ class Project:
         if not self._tidied or state.intents:
             self._journal.sync()  # before anything is built on a record that a killed writer did not flush
         if state.intents or state.runs:
+            recovery.free_work(self)
             before = state
             state, self.unresolved = recovery.recover(self, state, held)
             changed = [key for key, number in state.written.items() if before.written.get(key) != number]
@@ -249,9 +250,9 @@ class Project:
         else:
             self.unresolved = []
         if not self._tidied:
-            self._tidied = True
             recovery.tidy(self, state)
             self.edited_views, _ = views.rebuild(self.store, state)
+            self._tidied = True  # only now: what was found damaged refuses the next change as well
         return state
 
     def settle(self, call: Call) -> State:
@@ -318,7 +319,10 @@ class Project:
                 self._state, damage = fold(self._state, frames, path)
             if damage is not None:
                 return self._state, damage
-            if tail.state == "damaged":
+            if tail.state != "damaged" and self._state.position.number < 1:
+                # A store is put in place whole; no interrupted append leaves this.
+                damage = StoreDamaged(path=path, place=f" at byte {tail.offset}", reason="ends before its first record")
+            elif tail.state == "damaged":
                 damage = StoreDamaged(path=path, place=f" at byte {tail.offset}", reason=tail.reason)
             elif tail.state == "torn" and held is not None:
                 self._journal.cut(tail, held)
@@ -356,9 +360,11 @@ def _open_store(root: str, path: str) -> Folder:
         raise StoreDamaged(path=path, reason="is a link or a file where the store's folder should be")
     store = Folder(path)
     if not store.exists(SEGMENT):
-        found = store.names()[:12]
+        found = store.names()
         store.close()
-        raise LegacyStore(path=path, found=found)
+        if KEY in found:
+            raise StoreDamaged(path=os.path.join(path, SEGMENT), reason="is missing")
+        raise LegacyStore(path=path, found=found[:12])
     return store
 
 

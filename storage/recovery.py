@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from storage import effects, runs
 from storage.errors import AtkError
+from storage.files import StoreDamaged
+from storage.journal import SEGMENT
 from storage.lock import Held
 from storage.owners import FOLDER as OWNERS
 from storage.owners import forget_dead, is_alive
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
 
 HOLDERS = ("datasets", "evidence", "assessments", "validations")
 """Folders in which operations stage what they are about to place."""
+
+WORK = "work"
+"""Where agents and scratch indexes live. It is not part of the store."""
+
+_ISSUED = re.compile(r"[a-z_]+-([1-9][0-9]{0,17})-[0-9a-z]{4}")
+"""An id as a transaction issues it, with the number of the record that first names it."""
 
 
 @dataclass(frozen=True)
@@ -86,24 +95,49 @@ def give_up(project: Project, state: State, number: int, reason: str, held: Held
     return None
 
 
+def free_work(project: Project) -> None:
+    """Takes away what stands where the folder for work in progress belongs: agents write there, and it is no truth."""
+    try:
+        project.store.names(WORK)
+    except StoreDamaged:
+        project.store.remove_tree(WORK)
+
+
 def tidy(project: Project, state: State) -> None:
-    """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing."""
+    """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing.
+
+    Raises:
+        StoreDamaged: A placed folder is of a record that the journal does not have; all is left as it is.
+    """
     store = project.store
+    free_work(project)
     announced = (path for intent in state.intents.values() for path in intent.frame.get("files", {}))
     named = {"/".join(path.split("/")[:2]) for path in (*state.files, *announced)}
     named |= {f"evidence/{batch_id}" for batch_id in state.objects.get("batch", {})}
     busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
-    for holder in HOLDERS:
-        for name in store.names(holder):
+    placed = {holder: store.names(holder) for holder in HOLDERS}
+    _require_whole(project, state, placed)
+    for holder, names in placed.items():
+        for name in names:
             staged = name.removeprefix(".staging-")
             alive = staged != name and is_alive(store, staged)
             if not alive and f"{holder}/{name}" not in named:
                 store.remove_tree(f"{holder}/{name}")
-    for name in store.names("work"):
+    for name in store.names(WORK):
         owner = name.removeprefix("scratch-")
         if name in state.runs or (owner != name and is_alive(store, owner)):
             continue
-        store.remove_tree(f"work/{name}")
+        store.remove_tree(f"{WORK}/{name}")
     for nonce in store.names(OWNERS):
         if nonce not in busy:
             forget_dead(store, nonce)
+
+
+def _require_whole(project: Project, state: State, placed: Mapping[str, Sequence[str]]) -> None:
+    """Tells a journal that lost its end from a crash, which leaves only a folder of the record that was to be next."""
+    for holder, names in placed.items():
+        for name in names:
+            number = _ISSUED.fullmatch(name)
+            if number and int(number[1]) > state.position.number + 1:
+                reason = f"ends before record {number[1]}, which made {holder}/{name}"
+                raise StoreDamaged(path=project.store.full(SEGMENT), reason=reason)

@@ -29,6 +29,10 @@ _PLACES = {
 }
 
 
+_LONGER = 1 << 20
+"""Bytes by which a view may be longer than it should be and still be looked into."""
+
+
 def place(record: Record) -> str:
     """Returns where the view of `record` lies."""
     return _PLACES[record.kind].format(id=record.id, round_id=getattr(record, "round_id", None) or "none")
@@ -64,7 +68,7 @@ def rebuild(store: Folder, state: State) -> tuple[list[str], list[str]]:
         for object_id, record in records.items():
             path, number = place(record), state.written[kind, object_id]
             right = render(record, number)
-            found = store.read(path) if store.exists(path) else b""
+            found = store.read(path, len(right) + _LONGER) if store.exists(path) else b""
             if found == right:
                 continue
             stale.append((kind, object_id))

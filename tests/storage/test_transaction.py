@@ -249,7 +249,7 @@ def test_what_nobody_owns_is_taken_away_and_what_somebody_does_stays(project):
     kept = place(project, b"{}")
     dead = Owner(project.store)
     dead.release()
-    for path in (f"datasets/.staging-{dead.nonce}", "datasets/dataset-9-gone", f"work/scratch-{dead.nonce}", "work/x"):
+    for path in (f"datasets/.staging-{dead.nonce}", "datasets/dataset-3-gone", f"work/scratch-{dead.nonce}", "work/x"):
         project.store.make_folders(path)
         project.store.write_new(f"{path}/file", [b"x"])
     with project.staging("datasets") as staging:

@@ -144,7 +144,7 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
             if stored.id not in tx.state.objects.get(stored.kind, {}):
                 tx.put(stored)
         standing = judging.current(tx.state.all(Assessment), batch.id, judger.digest, spec.digest)
-        if standing is not None and not request.supersede_reason:
+        if standing is not None and not (request.supersede_reason or "").strip():
             raise judging.AssessmentStands(batch_id=batch.id, judger_id=judger.id, assessment_id=standing.id)
         given = [*_client_rows(request, context), *_rule_rows(context, tx.state, batch, spec, judger)]
         rows = expand_rows(given, list(judged.case_ids), spec.dimensions, batch.id, judger.method)
