@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
 
 from operations.importers._rows import MAX_DEPTH, JsonTooDeep
 from operations.importers._rows import _depth as depth_of
+
+_DIGITS = bytes(48 if 48 <= byte <= 57 else byte for byte in range(256))  # noqa: PLR2004 - every digit as 0
+_NINETEEN = b"0" * 19
+_WIDE = re.compile(rb"[-+:,\[\s][0-9]{19}")
 
 
 class NotFinite(str):
@@ -24,8 +29,10 @@ def parse(raw: bytes) -> tuple[dict[str, Any], bool]:
         ValueError: It is no JSON object, is too deep, or names a key twice.
     """
     try:
-        value = orjson.loads(raw)
+        value = None if is_wide(raw) else orjson.loads(raw)
     except orjson.JSONDecodeError:
+        value = None
+    if value is None:
         value = strict(raw.decode("utf-8"))
         plain = False
     else:
@@ -98,9 +105,14 @@ def integer(text: str) -> int | NotFinite:
 def loads(raw: bytes) -> Any:  # noqa: ANN401 - JSON
     """Returns the value of JSON that `dumps` wrote or `parse` read before."""
     try:
-        return orjson.loads(raw)
+        return json.loads(raw) if is_wide(raw) else orjson.loads(raw)
     except orjson.JSONDecodeError:
         return json.loads(raw)
+
+
+def is_wide(raw: bytes) -> bool:
+    """Returns whether the JSON may hold an integer beyond 64 bits, of which the fast parser makes a float."""
+    return _NINETEEN in raw.translate(_DIGITS) and _WIDE.search(raw) is not None
 
 
 def dumps(value: object) -> bytes:

@@ -61,7 +61,10 @@ class ImportEvidenceRequest(WriteRequest):
             "with .gz or .zst.",
         ),
     ]
-    source_kind: Literal["langfuse", "batch_results"]
+    source_kind: Annotated[
+        Literal["langfuse", "batch_results"],
+        Field(description="batch_results: rows with an output and perhaps scores."),
+    ]
     adapter_profile: Annotated[
         Literal["langfuse_trace_bundle", "langfuse_observation_rows"] | None,
         Field(description="langfuse: what the rows are where neither file_roles nor the exporter's file names say it."),

@@ -175,6 +175,9 @@ def test_a_row_that_names_a_key_twice_is_damage_with_both_values(imports, write)
 
 
 def test_numbers_beyond_64_bits_and_half_a_surrogate_pair_come_back(imports, write):
+    raw = b'{"id":"t-2","output":[-9223372036854775809]}\n'
+    record = imports.records(imports.send(write("w.jsonl", raw=raw), **TRACES).batch_id)["t-2"]
+    assert repr(record.output.value) == "[-9223372036854775809]"
     raw = b'{"id":"t-1","output":123456789012345678901234567890,"input":"\\ud800"}\n'
     record = imports.records(imports.send(write("t.jsonl", raw=raw), **TRACES).batch_id)["t-1"]
     assert record.output.value == 123456789012345678901234567890
