@@ -17,7 +17,9 @@ from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
 from storage.schema.evidence import EvidenceRecord
 
 FILE = "attempts.log"
-EndReason = Literal["all_done", "stopped", "server_gone", "batch_timeout", "infra_failures", "spend_limit"]
+EndReason = Literal[
+    "all_done", "stopped", "server_gone", "batch_timeout", "infra_failures", "spend_limit", "not_prepared"
+]
 """Why a supervisor ended its run. A log without one was left by a supervisor that was killed or could not write."""
 
 

@@ -5,8 +5,12 @@ The same code runs when a run ends and when its server has died, so a crash lose
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from storage import checkpoints, effects
 from storage.attempts import FILE, Attempts, read_attempts
@@ -14,6 +18,8 @@ from storage.files import Stored, StoreDamaged
 from storage.frames import canonical
 from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.projects import RuntimeFindings
 from storage.worktree import Surroundings, surroundings
 
 if TYPE_CHECKING:
@@ -21,6 +27,10 @@ if TYPE_CHECKING:
     from storage.project import Project
 
 RECORDS = "records.jsonl"
+FINDINGS = "runtime.json"
+"""In the run's work folder: what was found about the runtime around it (RuntimeFindings)."""
+REMARKS = "remarks.json"
+"""Beside it: sentences about what its Records say of one another."""
 NOTE_LIMIT = 20
 
 
@@ -44,7 +54,8 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
         place = f" at byte {attempts.tail.offset}"
         raise StoreDamaged(path=attempts.path, place=place, reason=attempts.tail.reason)
     stored = _write_records(project, batch.id, attempts)
-    sealed = _sealed(project, batch, attempts, stored, changed)
+    around = _around(project, state, batch, attempts)
+    sealed = _sealed(project, batch, attempts, stored, changed, around)
     path = f"evidence/{batch.id}/{RECORDS}"
     return {
         "kind": "run_sealed",
@@ -83,14 +94,65 @@ def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Store
     return stored
 
 
-def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, changed: Sequence[str]) -> Batch:
+@dataclass(frozen=True)
+class _Around:
+    """What is known of the runtime around a run."""
+
+    findings: RuntimeFindings
+    notes: tuple[str, ...]
+    drifted: bool
+    """Whether it changed while the run went on, or nobody can say that it did not."""
+
+    @property
+    def contaminated(self) -> bool:
+        return self.findings.contaminated
+
+
+def _around(project: Project, state: State, batch: Batch, attempts: Attempts) -> _Around:
+    findings = _findings(project, batch)
+    made = sum(attempts.counts.values()) > batch.carried
+    notes = [*findings.drift, *findings.problems, *findings.notes, *_remarks(project, batch)]
+    drifted = bool(findings.drift)
+    if made and not findings.ended and _followed_by_nobody(state.all(ProjectRecord)[0]):
+        notes.append("The runtime was not looked at again after the run, so it may have changed meanwhile.")
+        drifted = True
+    if not made:  # nothing was measured, so nothing was measured on the wrong content
+        findings = findings.model_copy(update={"contaminated": False})
+    return _Around(findings, tuple(notes), drifted)
+
+
+def _followed_by_nobody(project: ProjectRecord) -> bool:
+    """Whether something of the runtime can change that the worktree does not show."""
+    preparation = project.replay_preparation
+    asked = any(component.version_command for component in project.components)
+    return asked or (preparation is not None and preparation.mode == "command")
+
+
+def _findings(project: Project, batch: Batch) -> RuntimeFindings:
+    try:
+        return RuntimeFindings.model_validate_json(project.store.read(f"work/{batch.id}/{FINDINGS}"))
+    except (FileNotFoundError, ValidationError):  # it ended before its runtime was looked at, or while that was written
+        return RuntimeFindings()
+
+
+def _remarks(project: Project, batch: Batch) -> list[str]:
+    try:
+        said = json.loads(project.store.read(f"work/{batch.id}/{REMARKS}"))
+    except (FileNotFoundError, ValueError):
+        return []
+    return [str(remark) for remark in said]
+
+
+def _sealed(  # noqa: PLR0913, PLR0917 - what is known of a run
+    project: Project, batch: Batch, attempts: Attempts, stored: Stored, changed: Sequence[str], around: _Around
+) -> Batch:
     planned = {n: f"{batch.id}.{n}" for n in range(1, batch.slots + 1)}
     missing = tuple(record_id for record_id in planned.values() if record_id not in attempts.finished)
     notes = [f"{path} was not the Revision's when the run had ended" for path in changed[:NOTE_LIMIT]]
     notes += [f"{len(changed) - NOTE_LIMIT} more paths differed"] if len(changed) > NOTE_LIMIT else []
     return batch.model_copy(
         update={
-            "status": _status(attempts, missing, changed),
+            "status": _status(attempts, missing, around, contaminated=bool(changed) or around.contaminated),
             "ended_at": project.clock(),
             "end_reason": attempts.ended or "server_gone",
             "counts": dict(attempts.counts),
@@ -100,14 +162,17 @@ def _sealed(project: Project, batch: Batch, attempts: Attempts, stored: Stored, 
             "records_bytes": stored.size,
             "totals": dict(attempts.totals),
             "reported": dict(attempts.reported),
-            "notes": (*batch.notes, *project.masker.value(notes)),
+            "components": around.findings.components,
+            "problems": around.findings.problems,
+            "environment": {**batch.environment, **around.findings.environment},
+            "notes": (*batch.notes, *project.masker.value([*notes, *around.notes])),
         }
     )
 
 
-def _status(attempts: Attempts, missing: Sequence[str], changed: Sequence[str]) -> BatchStatus:
-    if changed:
+def _status(attempts: Attempts, missing: Sequence[str], around: _Around, *, contaminated: bool) -> BatchStatus:
+    if contaminated:
         return "contaminated"
     if missing or "cancelled" in attempts.unsettled.values():
         return "partial" if attempts.ended == "all_done" else "interrupted"
-    return "partial" if attempts.unsettled else "sealed"
+    return "partial" if attempts.unsettled or around.drifted else "sealed"

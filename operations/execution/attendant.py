@@ -69,6 +69,8 @@ class Attendant:
         self._rest = b""
         self._started: list[Started] = []
         self._services: list[Started] = []
+        self._waiting: list[dict[str, Any]] = []
+        """Orders that came together with the one that is obeyed."""
         self._closing = False
         self._current = 0
         """The process id of the program that is being run to its end."""
@@ -78,7 +80,9 @@ class Attendant:
         processes.adopt_orphans()
         try:
             while True:
-                for order in self._orders(self._look(_LOOK_SECONDS)):
+                self._waiting = self._orders(self._look(_LOOK_SECONDS))
+                while self._waiting:
+                    order = self._waiting.pop(0)
                     self._closing = self._closing or order["do"] == "close"
                     if order["do"] not in {"close", "stop"}:  # a stop that came too late stops nothing
                         self._answer(self._obey(order))
@@ -182,7 +186,7 @@ class Attendant:
                     end = "timeout"
                     self._end_program(started)
                     break
-                if self._look(min(left, _LOOK_SECONDS), pidfd) and self._asked_to_stop():
+                if self._asked_to_stop(self._waiting or self._orders(self._look(min(left, _LOOK_SECONDS), pidfd))):
                     end = "stopped"
                     self._end_program(started)
                     break
@@ -192,10 +196,10 @@ class Attendant:
         started.drain()
         return {**self._seen(started), "end": end, "seconds": time.monotonic() - begun}
 
-    def _asked_to_stop(self) -> bool:
-        asked = [order["do"] for order in self._orders(ready=True)]
-        self._closing = self._closing or "close" in asked
-        return bool(asked)
+    def _asked_to_stop(self, orders: list[dict[str, Any]]) -> bool:
+        self._closing = self._closing or any(order["do"] == "close" for order in orders)
+        self._waiting = []
+        return bool(orders)
 
     def _end_program(self, started: Started) -> None:
         """Ends one program and all below this process but the services that it was told to keep."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from operations.context import Context
 from operations.execution import surrounding
-from operations.execution.plan import agent_environment
+from operations.execution.adapters.process import agent_process
 from operations.execution.wanted import Wanted, predecessor
 from operations.tuning import budget, continuing, lifecycle, retrying, running
 from operations.tuning.continuing import Attempted, Succession
@@ -63,6 +63,7 @@ class BoundRun:
         self.plan: Plan | None = None
         self.batch_id = tx.new_id("batch")
         self.revision: Revision | None = None
+        self.present: Revision | None = None
         self.switch: tuple[Change, ...] = ()
         self.slots: list[Slot] = []
         if self.round is not None:
@@ -71,6 +72,7 @@ class BoundRun:
             lifecycle.require_status(self.round, f"a run of phase {wanted.phase}", *allowed)
         self.dataset = tx.state.get(Dataset, self._dataset_id())
         self.cases = {c.id: c for c in contents.cases(context.project, tx.state, self.dataset.id)}
+        self.process = agent_process(self.project, context.root, timeout_seconds=self.timeout)
 
     def _dataset_id(self) -> str:
         if self.plan is not None:
@@ -106,6 +108,7 @@ class BoundRun:
             surrounding.refuse_changes(git, self.round, self.project, differing)
         if self.round is not None:
             surrounding.require_inputs(git, self.round, self.project, self.tx.state.all(Candidate))
+        self.present = present
         revision = self._revision(present)
         self.switch = switch = changes_between(git, present.commit, revision.commit, around.raw)
         baseline = self.round.baseline_commit if self.round else head.commit
@@ -336,7 +339,7 @@ class BoundRun:
                 "python": platform.python_version(),
                 "platform": platform.platform(),
                 "target_python": self.project.python,
-                "variables": sorted(agent_environment(self.project.environment)),
+                "variables": sorted(self.process.environment),
                 "executable": sys.executable,
             },
         )
@@ -344,6 +347,11 @@ class BoundRun:
     def _spending(self) -> Spending | None:
         metric = self.wanted.spend_metric
         return None if metric is None else running.spending(self.project, metric, self.wanted.spend_limit)
+
+    @property
+    def revisions(self) -> tuple[Revision, Revision]:
+        """What runs, and what the worktree holds before and after it."""
+        return self._bound(), self.present or self._bound()
 
     def _bound(self) -> Revision:
         if self.revision is None:

@@ -13,20 +13,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from operations.execution.launch import RunHandle, launch
+from operations.execution import measuring, processes
+from operations.execution.adapters.process import AgentProcess
+from operations.execution.attempts import AttemptsLog
+from operations.execution.launch import launch
 from operations.execution.plan import STOP_FILE
-from storage.attempts import FILE, AttemptsFollower
+from operations.execution.preparing import prepare
+from operations.execution.sweeping import sweep_dead
+from operations.tuning import independence
+from storage.attempts import FILE, AttemptsFollower, EndReason, read_attempts
 from storage.errors import AtkError, NextCall
+from storage.frames import canonical
 from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
 from storage.project import Project
+from storage.runs import REMARKS
 from storage.schema.batches import Batch
+from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Round
 from storage.transaction import Call
 
 LOOK_SECONDS = 0.1
 """How often a run is looked at while somebody waits for it."""
 
 _kept: dict[str, threading.Thread] = {}
+_unrestored: dict[str, str] = {}
+_guard = threading.Lock()
+_locks: dict[str, threading.Lock] = {}
 
 
 @dataclass(frozen=True)
@@ -44,27 +57,111 @@ class Followed:
     """The batch that continues or retries it."""
 
 
-def keep(project: Project, call: Call, batch_id: str, plan_path: str, owner: Owner) -> None:
-    """Starts the supervisor of a recorded run, and a thread that seals the batch when it ends.
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A run that is recorded and whose content is in place: what its company needs."""
 
-    Raises:
-        OSError: The supervisor could not be started. The run is then sealed as one in which nothing began.
-    """
-    try:
-        handle = launch(plan_path, owner.fd)
-    except BaseException:
-        owner.release()
-        project.settle(call)
-        raise
-    thread = threading.Thread(target=_see_through, args=(project, call, handle, owner), name=batch_id, daemon=True)
-    _kept[batch_id] = thread
+    batch_id: str
+    plan_path: str
+    owner: Owner
+    configuration: ProjectRecord
+    process: AgentProcess
+    tree: str
+    commit: str
+    back: tuple[str, str] | None
+    """The tree and commit that the worktree has after the run, where they are others."""
+
+
+def keep(project: Project, call: Call, begun: Begun) -> None:
+    """Starts a thread that prepares the runtime, runs the supervisor, and seals the batch when it has ended."""
+    thread = threading.Thread(target=_see_through, args=(project, call, begun), name=begun.batch_id, daemon=True)
+    _kept[begun.batch_id] = thread
     thread.start()
 
 
-def _see_through(project: Project, call: Call, handle: RunHandle, owner: Owner) -> None:
-    handle.wait()
-    handle.close()
-    owner.release()
+def _see_through(project: Project, call: Call, begun: Begun) -> None:
+    try:
+        _run(project, begun)
+    finally:
+        _leave(project, call, begun)
+
+
+def _leave(project: Project, call: Call, begun: Begun) -> None:
+    """Seals the batch, and lets the runtime follow the worktree back where the run had put another Revision there."""
+    if begun.back is None:
+        begun.owner.release()
+        _settled(project, call)
+        return
+    with _preparing(project):  # the next run may begin once this one is sealed, and has to prepare after it
+        begun.owner.release()
+        if _settled(project, call):
+            _prepare_again(project, begun, begun.back)
+
+
+def _preparing(project: Project) -> threading.Lock:
+    with _guard:
+        return _locks.setdefault(project.root, threading.Lock())
+
+
+def _run(project: Project, begun: Begun) -> None:
+    """Measures the runtime before and after the run. Whatever goes wrong is kept for whoever seals the batch."""
+    work = os.path.dirname(begun.plan_path)
+    stop = os.path.join(work, STOP_FILE)
+    try:
+        with _preparing(project):
+            measured = measuring.begin(
+                begun.configuration,
+                begun.process,
+                root=project.root,
+                work_folder=work,
+                tree=begun.tree,
+                commit=begun.commit,
+                masker=project.masker,
+                cancelled=lambda: os.path.lexists(stop),
+            )
+    except (AtkError, OSError) as trouble:
+        _never_began(project, begun, str(trouble))
+        return
+    if not measured.ready:
+        _end_log(project, begun, "stopped" if os.path.lexists(stop) else "not_prepared")
+        return
+    try:
+        _supervise(begun)
+    except OSError as trouble:
+        _never_began(project, begun, str(trouble))
+    finally:
+        processes.sweep_batch(work)
+        _remark(project, begun.batch_id)
+        with suppress(OSError):  # findings that do not say that they ended are read as such
+            measured.end()
+
+
+def _supervise(begun: Begun) -> None:
+    handle = launch(begun.plan_path, begun.owner.fd)
+    try:
+        handle.wait()
+    finally:
+        handle.close()
+
+
+def _never_began(project: Project, begun: Begun, reason: str) -> None:
+    with suppress(OSError):  # the disk refuses; the batch is sealed without a word on why
+        measuring.not_begun(os.path.dirname(begun.plan_path), reason.rstrip("."), project.masker)
+    _end_log(project, begun, "not_prepared")
+
+
+def _end_log(project: Project, begun: Begun, reason: EndReason) -> None:
+    """Says in the run's log why no supervisor was started."""
+    with suppress(OSError, AtkError):  # without a reason the batch is sealed as one whose server is gone
+        path = project.store.full(f"evidence/{begun.batch_id}/{FILE}")
+        log = AttemptsLog(path, keep_torn_in=os.path.dirname(begun.plan_path))
+        try:
+            log.append([{"kind": "ended", "reason": reason}])
+        finally:
+            log.close()
+
+
+def _settled(project: Project, call: Call) -> bool:
     for _ in range(10):
         try:
             project.settle(call)
@@ -72,9 +169,43 @@ def _see_through(project: Project, call: Call, handle: RunHandle, owner: Owner) 
             continue
         except (AtkError, OSError):
             # What stands in the way is said to whoever asks next: their call recovers first and reports it.
-            return
+            return False
         else:
-            return
+            return True
+    return False
+
+
+def _prepare_again(project: Project, begun: Begun, back: tuple[str, str]) -> None:
+    """Lets the runtime follow the worktree back to the content that it had before the run."""
+    spec = begun.configuration.replay_preparation
+    if spec is None or spec.mode == "stateless":
+        return
+    try:
+        with prepare(
+            spec,
+            tree=back[0],
+            commit=back[1],
+            cwd=begun.process.working_directory,
+            environment=begun.process.environment,
+            masker=project.masker,
+        ) as prepared:
+            notes = prepared.result.notes
+    except OSError as trouble:
+        notes = (f"No process could be started: {trouble.strerror}.",)
+    if notes:
+        _unrestored[begun.batch_id] = f"The runtime did not follow the worktree back after the run: {notes[0]}"
+
+
+def _remark(project: Project, batch_id: str) -> None:
+    """Keeps what the Records say about one another, for whoever seals the batch."""
+    state = project.state()
+    value = state.find(Round, state.get(Batch, batch_id).round_id)
+    repeatability = value.plan.repeatability if value and value.plan else "unknown"
+    attempts = read_attempts(project.store.full(f"evidence/{batch_id}/{FILE}"))
+    said = independence.remarks(map(independence.Answer.of, attempts.in_order()), repeatability)
+    if said:
+        project.store.make_folders(f"work/{batch_id}", durable=False)
+        project.store.replace(f"work/{batch_id}/{REMARKS}", canonical(list(said)))
 
 
 def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
@@ -104,6 +235,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
         batch = state.get(Batch, batch_id)
         run = state.runs.get(batch_id)
         if run is None:
+            if (thread := _kept.get(batch_id)) is not None and thread is not threading.current_thread():
+                thread.join(max(0.0, end - time.monotonic()))
             followed = next((b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id), None)
             spent = _spent(batch, batch.totals)
             return Followed(batch, dict(batch.counts), alive=False, spent=spent, successor_id=followed)
@@ -124,6 +257,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
 
 
 def _seal(project: Project, call: Call, batch_id: str) -> None:
+    sweep_dead(project)
+    _remark(project, batch_id)
     project.settle(call)
     for found in project.unresolved:
         if batch_id in project.state().runs and found.operation == "run_evaluation":
@@ -155,6 +290,8 @@ def spending(found: Followed) -> dict[str, Any] | None:
 def warnings(found: Followed) -> list[str]:
     """Returns what somebody who reads the status of a batch has to be told besides."""
     batch, said = found.batch, []
+    if found.batch.id in _unrestored:
+        said.append(_unrestored[found.batch.id])
     limit = batch.spend_limit
     if limit is not None and limit.trust == "self_reported":
         said.append(f"The limit of {limit.metric} rests on what the agent itself reports; no collector is declared.")
@@ -163,6 +300,7 @@ def warnings(found: Followed) -> list[str]:
     stopped = {
         "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure failures "
         "in a row. Mend what failed before it is continued.",
+        "not_prepared": "The runtime could not be prepared, so no attempt was made.",
         "spend_limit": "The run stopped itself at its spend limit.",
         "batch_timeout": "The run was ended at its batch_timeout_seconds.",
     }

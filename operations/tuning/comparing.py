@@ -125,6 +125,7 @@ def reservations(sides: Sequence[SideFound], judger: Judger) -> tuple[str, ...]:
         for side in sides
         if side.batch.status != "sealed"
     ]
+    found += [f"{side.name}: {problem}" for side in sides for problem in side.batch.problems]
     if judger.method == "client" and judger.readiness != "calibrated":
         found.append(f"The judger {judger.id} is not calibrated, so its verdicts decide nothing")
     return tuple(found)

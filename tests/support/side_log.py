@@ -35,7 +35,8 @@ class Logged(Target):
         self.case_ids = [f"c{n}" for n in range(cases)]
         self.write_cases([(case_id, "text", "billing") for case_id in self.case_ids])
         command = ["sh", "agent.sh", self.notes, "{case_id}", "{repeat_index}", "{output_dir}"]
-        self.initialize(command=command, components=[], infrastructure_exit_codes=[75], **settings)
+        usual = {"command": command, "components": [], "infrastructure_exit_codes": [75]}
+        self.initialize(**{k: v for k, v in {**usual, **settings}.items() if v is not None})
         self.dataset_id = self.store_cases()
         self.round_id = ""
 

@@ -1,0 +1,14 @@
+"""Ends what the agents of dead runs left behind, before somebody seals and forgets those runs."""
+
+from __future__ import annotations
+
+from operations.execution.processes import sweep_batch
+from storage.owners import is_alive
+from storage.project import Project
+
+
+def sweep_dead(project: Project) -> None:
+    """Ends the agents of every run whose server, supervisor and guardians are gone together. Usually there is none."""
+    for run in project.state().runs.values():
+        if not is_alive(project.store, run.owner):
+            sweep_batch(project.store.full(f"work/{run.batch_id}"))
