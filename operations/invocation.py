@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from operations.context import Context
 from operations.definition import Effect, Operation, RequestT, ResponseT
+from operations.execution.sweeping import sweep_dead
 from storage.errors import AtkError, NextCall
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.transaction import Call, Replayed
@@ -73,6 +74,9 @@ def invoke(
         if request_id is not None:
             with suppress(ProjectNotInitialized):
                 Project.open(root).check_replay(context.call)
+        if operation.effect is not Effect.READ:
+            with suppress(AtkError):  # the handler comes to the same and says it
+                sweep_dead(Project.open(root))
         return operation.handler(request, context)
     except Replayed as found:
         recorded = operation.response.model_validate_json(json.dumps(found.response))
