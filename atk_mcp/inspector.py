@@ -29,6 +29,7 @@ begin here:
   atk tools store_dataset                    one operation: its fields and an example
   atk call get_status                        run an operation; the answer is JSON on stdout
   echo '{"source": "cases.csv"}' | atk call store_dataset --request -
+  atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
   atk recover                                finish or undo what an interrupted call left
 
@@ -90,6 +91,11 @@ def build_parser() -> argparse.ArgumentParser:
     call.add_argument("operation", metavar="OPERATION", help="its name, as in `atk tools`")
     call.add_argument("--request", metavar="FILE", help="a JSON object with its arguments; - reads stdin (default: {})")
     call.add_argument("--json", action="store_true", help="one line of JSON, refusals too (those on stderr)")
+
+    run = _command(commands, "run", _hold, "hold a batch's run here, or go on with one that ended early")
+    run.add_argument("batch_id", metavar="BATCH", help="its id, as run_evaluation answered it")
+    run.add_argument("--rerun-unknown", metavar="REASON", help="attempts of unknown end may run again, and why")
+    run.set_defaults(json=False)
 
     journal = _command(commands, "journal", _journal, "what was done in this project")
     journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
@@ -160,6 +166,25 @@ def _call(given: argparse.Namespace) -> int:
     return _invoke(given.operation, _request(given.request), given, results.compact if given.json else _as_json)
 
 
+def _hold(given: argparse.Namespace) -> int:
+    from atk_mcp.holding import hold  # noqa: PLC0415 - --help needs no store
+
+    status = OK
+
+    def call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        nonlocal status
+        answers: list[dict[str, Any]] = []
+        status = _invoke(name, dict(arguments), given, answers.append)
+        return answers[0] if answers else None
+
+    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    try:
+        complete = hold(call, root, given.batch_id, given.rerun_unknown)
+    except AtkError as error:
+        return _refused(error, as_json=False)
+    return status if complete or status else REFUSED
+
+
 def _request(source: str | None) -> dict[str, Any]:
     if source is None:
         return {}
@@ -203,9 +228,9 @@ def _record(body: Mapping[str, Any]) -> str:
 
 
 def _invoke(
-    name: str, arguments: dict[str, Any], given: argparse.Namespace, show: Callable[[dict[str, Any]], str]
+    name: str, arguments: dict[str, Any], given: argparse.Namespace, show: Callable[[dict[str, Any]], str | None]
 ) -> int:
-    """Runs an operation to its end, Ctrl-C being a request to stop, and prints what came of it."""
+    """Runs an operation to its end, Ctrl-C being a request to stop, and prints what `show` makes of it."""
     from operations.invocation import invoke  # noqa: PLC0415 - --help needs neither models nor store
     from operations.registry import all_operations  # noqa: PLC0415 - --help needs neither models nor store
 
@@ -230,7 +255,8 @@ def _invoke(
         complain(results.compact(told) if given.json else f"Error [{told['code']}] {told['message']}")
         return INTERNAL
     progress.clear()
-    say(text)
+    if text is not None:
+        say(text)
     return OK
 
 
