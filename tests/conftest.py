@@ -1,0 +1,20 @@
+"""Where the tests keep their files: in memory where there is room, since they flush thousands of small stores.
+
+TMPDIR, or ATK_TEST_DISK=1, keeps them on the disk.
+"""
+
+import os
+import shutil
+import tempfile
+
+MEMORY = "/dev/shm"
+ROOM = 4 << 30
+"""Bytes that must be free."""
+
+
+def pytest_configure():
+    if "TMPDIR" in os.environ or os.environ.get("ATK_TEST_DISK"):
+        return
+    if os.path.isdir(MEMORY) and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ["TMPDIR"] = MEMORY  # the processes that tests start follow
+        tempfile.tempdir = None
