@@ -13,6 +13,7 @@ from tests.support.rounds import DIGEST, store
 
 AGENT = """\
 echo "$2 $3" >> "$1/log"
+[ -e "$1/slow" ] && sleep 0.05
 [ -e "$1/infra-$2" ] && exit 75
 [ -e "$1/litter" ] && echo x > litter.txt
 while [ -e "$1/hold-$2" ]; do sleep 0.02; done
