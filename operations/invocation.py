@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +17,7 @@ from operations.context import Context
 from operations.definition import Effect, Operation, RequestT, ResponseT
 from operations.execution.sweeping import sweep_dead
 from storage.errors import AtkError, NextCall
+from storage.masking import KEY_BYTES, Masker
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.transaction import Call, Replayed
 
@@ -55,12 +56,62 @@ def invoke(
     `progress` is called with (done, total or None, note); `cancelled` is asked now and then;
     `stays` says that the caller waits until a run has ended.
 
+    No credential that a caller sent comes back: neither in the response nor in the error's facts.
+
     Raises:
         AtkError: The operation declined; the error's facts and `next` say why and what to do.
     """
+    try:
+        response = _invoke(operation, arguments, progress=progress, cancelled=cancelled, stays=stays)
+    except AtkError as error:
+        masker = _masker(arguments)
+        for fact in fields(error):
+            setattr(error, fact.name, _masked(masker, getattr(error, fact.name)))
+        raise
+    shown = response.model_dump(mode="json")
+    if _masked(_STRANGER, shown) == shown:
+        return response
+    return operation.response.model_validate_json(json.dumps(_masked(_masker(arguments), shown)))
+
+
+_STRANGER = Masker(bytes(KEY_BYTES))
+"""Finds credentials where no project's key is needed to mask them, or none is to be had."""
+
+
+def _masker(arguments: Mapping[str, Any]) -> Masker:
+    given = arguments.get("project_path")
+    try:
+        # Without the project's own field names: what is masked here are sentences and values, not fields.
+        return Masker(Project.open(_root(given if isinstance(given, str) else None)).mask_key)
+    except (AtkError, OSError):
+        return Masker(os.urandom(KEY_BYTES))
+
+
+def _masked(masker: Masker, value: Any) -> Any:  # noqa: ANN401 - a fact or a JSON value
+    """Returns `value` with the credentials in its texts masked; it keeps its shape and the names in it."""
+    if isinstance(value, str):
+        return masker.text(value)
+    if isinstance(value, Mapping):
+        return {k: _masked(masker, v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_masked(masker, v) for v in value)
+    return value
+
+
+def _invoke(
+    operation: Operation[RequestT, ResponseT],
+    arguments: Mapping[str, Any],
+    *,
+    progress: Callable[[float, float | None, str], None] | None,
+    cancelled: Callable[[], bool] | None,
+    stays: bool,
+) -> ResponseT:
     request = _validated(operation, arguments)
     root = _root(request.project_path)
     request_id = getattr(request, "request_id", None)
+    if request_id is not None and _STRANGER.changed(request_id):
+        problem = "request_id: it holds a credential, and is kept as it is; choose another one"
+        raise InvalidArguments(operation=operation.name, problems=[problem])
     given = {k: v for k, v in arguments.items() if k not in ("project_path", "request_id")}
     extra: dict[str, Any] = {k: v for k, v in (("progress", progress), ("cancelled", cancelled)) if v is not None}
     context = Context(

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "nothing_to_validate",  # test_runs_of_a_round
     "result_forbids",  # test_comparing_sides
     "retries_used_up",  # test_successors
+    "secret_in_configuration",  # tests/attack
     "source_group_split",  # tests/operations/importers
     "source_refused",  # a base class
     "store_damaged",  # tests/storage

@@ -18,6 +18,7 @@ from operations.execution.configuring import BadConfiguration, check_configurati
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
+from storage.masking import KEY_BYTES, Masker
 from storage.project import AlreadyInitialized, LegacyStore, Project
 from storage.schema.base import ObjectId
 from storage.schema.projects import (
@@ -42,6 +43,19 @@ class RuntimeMissing(AtkError):
     next_calls = (NextCall("initialize_project", supply={"arguments": "with the missing fields"}),)
 
     missing: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class SecretInConfiguration(AtkError):
+    """A field of the configuration holds a credential, and the configuration is stored and used as it is."""
+
+    message = (
+        "{places} hold what looks like a credential, and a configuration is stored as it is given. Name the variable "
+        "that holds it in environment or env_file instead, and let the agent read it there. Nothing was stored."
+    )
+    next_calls = (NextCall("initialize_project", supply={"arguments": "without credentials"}),)
+
+    places: list[str]
 
 
 class ComponentGiven(Model):
@@ -131,6 +145,7 @@ class InitializeProjectResponse(Response):
     effect=Effect.STORE,
     raises=(
         RuntimeMissing,
+        SecretInConfiguration,
         BadConfiguration,
         BadAdapterOption,
         EnvFileUnusable,
@@ -177,6 +192,8 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     """
     imports_only = request.analysis_only and not request.command and request.adapter == "command"
     record = _record(request, context)
+    if places := _secrets(record.model_dump(mode="json", exclude={"workspace_path"}), Masker(bytes(KEY_BYTES))):
+        raise SecretInConfiguration(places=places)
     warnings = []
     if not imports_only:
         _require_runtime(request)
@@ -206,6 +223,24 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     if record.adapter_sha256:
         pinned_runner(context.root, record.adapter_sha256)
     return response.model_copy(update={"journal_record": number})
+
+
+def _secrets(value: Any, masker: Masker, place: str = "") -> list[str]:  # noqa: ANN401 - JSON
+    """Names the places below `value` that hold a credential: by its form, its field's name, or the option before it."""
+    if isinstance(value, str):
+        return [place] if masker.text(value) != value else []
+    inside: list[tuple[str, str, Any]] = []
+    if isinstance(value, dict):
+        inside = [(name, name, below) for name, below in value.items()]
+    elif isinstance(value, list):
+        before = ["", *(x.lstrip("-") if isinstance(x, str) and x.startswith("-") else "" for x in value)]
+        inside = [(str(n), before[n], below) for n, below in enumerate(value)]
+    found: list[str] = []
+    for step, name, below in inside:
+        where = f"{place}.{step}" if place else step
+        named = isinstance(below, str) and "{" not in below and masker.changed({name: below})
+        found += [where] if named else _secrets(below, masker, where)
+    return found
 
 
 def _require_runtime(request: InitializeProjectRequest) -> None:
