@@ -4,38 +4,59 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import itertools
 import json
 import os
+import shlex
 import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atk_mcp import results, snapshot
-from atk_mcp.terminal import ProgressLine, complain, fields_of, in_words, say
+from atk_mcp import chronicle, results, snapshot
+from atk_mcp.describing import STAYS, described
+from atk_mcp.terminal import ProgressLine, complain, in_words, say
 from storage.errors import AtkError
 
+if TYPE_CHECKING:
+    from operations.definition import Operation
+
 OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+_SIGNALLED = 128
+"""Plus a signal's number: the exit status after that signal."""
 
 _EPILOG = """\
 begin here:
   atk demo                                   a whole Round on a small agent of ATK's own, in a folder of its own
   atk status                                 what is open here, what is blocked, what to do next
   atk tools                                  every operation in one line
-  atk tools store_dataset                    one operation: its fields and an example
+  atk tools store_dataset                    one operation: its fields, its answer and examples
   atk call get_status                        run an operation; the answer is JSON on stdout
-  echo '{"source": "cases.csv"}' | atk call store_dataset --request -
+  atk call store_dataset --request '{"source": "cases.csv"}'
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
   atk recover                                finish or undo what an interrupted call left
 
 exit status: 0 done; 1 refused (stderr says why and what to do); 2 wrong usage; 3 a fault of ATK (with an incident id);
-130 left by a second Ctrl-C (the first one stops what is running, and waits for it)
+130 after Ctrl-C and 143 after SIGTERM, also where what was running ended in order and its answer is printed (a second
+Ctrl-C leaves at once)
 """
+
+_CALL_EPILOG = """\
+for example:
+  atk call get_status
+  atk call store_dataset --request '{"source": "cases.csv"}'
+  atk call run_evaluation --request request.json
+  atk call run_evaluation --help             the operation's own fields and examples
+
+A call stays to its end, also that of a run that it starts or waits for: wait_seconds does not matter here. Progress
+goes to stderr, at most one line every 10 s where that is no terminal. Ctrl-C stops the call and the run that it
+started; the exit status is then 130.
+"""
+
+_EVERY = 10.0
+"""Least seconds between two lines that say how far a call is, where stderr is no terminal."""
 
 
 class _Usage(Exception):
@@ -53,13 +74,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"atk: {error}")
         return USAGE
     except KeyboardInterrupt:
-        complain("atk: left at once. What was recorded stays; `atk status` says what is open.")
+        complain(_left(getattr(given, "project", None)))
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return OK
     return status
+
+
+def _left(project: str | None) -> str:
+    there = f" --project {shlex.quote(project)}" if project is not None else ""
+    return (
+        f"atk: left at once. What was recorded stays. `atk recover{there}` ends what was left open and puts the "
+        f"worktree back; `atk status{there}` says what is open."
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,14 +112,24 @@ def build_parser() -> argparse.ArgumentParser:
     status = _command(commands, "status", _status, "what is open, what is blocked, what to do next")
     status.add_argument("--json", action="store_true", help="print the answer as JSON")
 
-    tools = commands.add_parser("tools", help="list the operations, or describe one")
+    tools = commands.add_parser("tools", help="list the operations, or describe one with its fields and examples")
     tools.add_argument("name", nargs="?", metavar="NAME", help="an operation, for instance store_dataset")
     tools.set_defaults(command=_tools)
 
-    call = _command(commands, "call", _call, "run an operation and print its answer as JSON")
-    call.add_argument("operation", metavar="OPERATION", help="its name, as in `atk tools`")
-    call.add_argument("--request", metavar="FILE", help="a JSON object with its arguments; - reads stdin (default: {})")
-    call.add_argument("--json", action="store_true", help="one line of JSON, refusals too (those on stderr)")
+    call = _command(commands, "call", _call, "run an operation to its end and print its answer as JSON", own_help=True)
+    call.epilog = _CALL_EPILOG
+    call.formatter_class = argparse.RawDescriptionHelpFormatter
+    call.add_argument("operation", nargs="?", metavar="OPERATION", help="its name, as in `atk tools`")
+    call.add_argument("-h", "--help", action="store_true", help="show this, or with OPERATION its fields and examples")
+    call.add_argument(
+        "--request",
+        metavar="FILE",
+        help="a JSON object of arguments: a file, - for stdin, or the JSON itself if it begins with { (default: {})",
+    )
+    call.add_argument(
+        "--json", action="store_true", help="one line of JSON; stderr holds nothing but a refusal, as JSON"
+    )
+    call.set_defaults(usage=call)
 
     run = _command(commands, "run", _hold, "hold a batch's run here, or go on with one that ended early")
     run.add_argument("batch_id", metavar="BATCH", help="its id, as run_evaluation answered it")
@@ -111,8 +150,12 @@ def _command(
     name: str,
     run: Callable[[argparse.Namespace], int],
     summary: str,
+    *,
+    own_help: bool = False,
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=summary[:1].upper() + summary[1:] + ".", add_help=not own_help
+    )
     parser.add_argument("--project", metavar="DIR", help="the project's folder (default: this one)")
     parser.set_defaults(command=run)
     return parser
@@ -153,16 +196,33 @@ def _tools(given: argparse.Namespace) -> int:
         for name, tool in tools.items():
             say(f"{name:{width}}  {tool['description'].splitlines()[0]}")
         return OK
-    if given.name not in tools:
-        raise _Usage(f"there is no operation {given.name!r}; `atk tools` lists them.")
-    say(f"{given.name}\n\n{tools[given.name]['description']}\n\nFields:")
-    for line in fields_of(tools[given.name]["inputSchema"]):
-        say(line)
-    say(f"\nRun it: atk call {given.name} --request FILE   (docs/operations/{given.name}.md has examples)")
+    return _describe(given.name, tools)
+
+
+def _describe(name: str, tools: Mapping[str, Any]) -> int:
+    from operations.registry import all_operations  # noqa: PLC0415 - only the catalog has the examples
+
+    operation = _named(name, all_operations())
+    say(described(tools[name], operation.examples))
     return OK
 
 
+def _named(name: str, operations: Mapping[str, Operation[Any, Any]]) -> Operation[Any, Any]:
+    if (found := operations.get(name)) is None:
+        near = snapshot.near(name, operations)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise _Usage(f"there is no operation {name!r}.{hint} `atk tools` lists them.")
+    return found
+
+
 def _call(given: argparse.Namespace) -> int:
+    if given.help and given.operation is not None:
+        return _describe(given.operation, {tool["name"]: tool for tool in snapshot.load()})
+    if given.help:
+        say(given.usage.format_help().rstrip())
+        return OK
+    if given.operation is None:
+        raise _Usage("name an operation to call; `atk tools` lists them, `atk call --help` has examples.")
     return _invoke(given.operation, _request(given.request), given, results.compact if given.json else _as_json)
 
 
@@ -188,19 +248,23 @@ def _hold(given: argparse.Namespace) -> int:
 def _request(source: str | None) -> dict[str, Any]:
     if source is None:
         return {}
+    inline = source.lstrip().startswith("{")
+    called = "given inline" if inline else source
     try:
-        if source == "-":
+        if inline:
+            text = source
+        elif source == "-":
             text = sys.stdin.read()
         else:
             with open(source, encoding="utf-8") as file:
                 text = file.read()
         arguments = json.loads(text)
     except OSError as error:
-        raise _Usage(f"cannot read the request {source}: {error.strerror}.") from None
+        raise _Usage(f"cannot read the request {called}: {error.strerror}.") from None
     except ValueError as error:
-        raise _Usage(f"the request {source} is not UTF-8 JSON: {error}.") from None
+        raise _Usage(f"the request {called} is not UTF-8 JSON: {error}.") from None
     if not isinstance(arguments, dict):
-        raise _Usage(f"the request {source} must be a JSON object of arguments, such as {{}}.")
+        raise _Usage(f"the request {called} must be a JSON object of arguments, such as {{}}.")
     return arguments
 
 
@@ -211,20 +275,14 @@ def _journal(given: argparse.Namespace) -> int:
         raise _Usage("--last takes a number from 1 up.")
     root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
     try:
-        records = deque(Project.open(root).journal_records(), given.last)
+        bodies = Project.open(root).journal_records()
+        told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
+        shown = deque(told, given.last)
     except AtkError as error:
         return _refused(error, as_json=given.json)
-    for body in records:
-        say(results.compact(results.safe(body)) if given.json else _record(body))
+    for line in shown:
+        say(line)
     return OK
-
-
-def _record(body: Mapping[str, Any]) -> str:
-    """Returns one journal record as a line: its number, time and operation, and what was answered."""
-    response = body.get("response")
-    message = response.get("message", "") if isinstance(response, Mapping) else ""
-    what = body.get("op") or body.get("kind", "")
-    return f"{body.get('n', ''):>5}  {body.get('at', '')}  {what}  {message}".rstrip().replace("\n", " ")
 
 
 def _invoke(
@@ -234,19 +292,21 @@ def _invoke(
     from operations.invocation import invoke  # noqa: PLC0415 - --help needs neither models nor store
     from operations.registry import all_operations  # noqa: PLC0415 - --help needs neither models nor store
 
-    operation = all_operations().get(name)
-    if operation is None:
-        raise _Usage(f"there is no operation {name!r}; `atk tools` lists them.")
+    operation = _named(name, all_operations())
     if given.project is not None:
         arguments = {**arguments, "project_path": given.project}
-    progress = ProgressLine()
+    progress = ProgressLine(None if given.json else _EVERY)
+    if STAYS in operation.request.model_fields and not given.json:
+        complain(f"atk: {name} stays until the run has ended, whatever {STAYS} says; Ctrl-C ends what it started.")
+    asked = _Asked()
     try:
-        with _stoppable() as cancelled:
-            response = invoke(operation, arguments, progress=progress, cancelled=cancelled, stays=True)
+        with _stoppable(asked, quiet=given.json):
+            response = invoke(operation, arguments, progress=progress, cancelled=asked, stays=True)
             text = show(results.payload(response))
     except AtkError as error:
         progress.clear()
-        return _refused(error, as_json=given.json)
+        refused = _refused(error, as_json=given.json)
+        return asked.status or refused
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
         from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
 
@@ -257,7 +317,7 @@ def _invoke(
     progress.clear()
     if text is not None:
         say(text)
-    return OK
+    return asked.status or OK
 
 
 def _refused(error: AtkError, *, as_json: bool) -> int:
@@ -274,21 +334,35 @@ def _as_json(payload: dict[str, Any]) -> str:
     return json.dumps(payload, ensure_ascii=False, indent=2)
 
 
-@contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends the command at once."""
-    asked = threading.Event()
-    times = itertools.count(1)
+class _Asked:
+    """Whether and by which signal a command was asked to stop."""
 
-    def ask(*_: object) -> None:
-        asked.set()
-        if next(times) == 1:
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def status(self) -> int | None:
+        """The exit status that tells of the signal, as shells have it; None when there was none."""
+        return None if self.signal is None else _SIGNALLED + self.signal
+
+
+@contextmanager
+def _stoppable(asked: _Asked, *, quiet: bool) -> Iterator[None]:
+    """Turns the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends the command at once."""
+
+    def ask(number: int, _: object) -> None:
+        if asked.signal is None:
+            asked.signal = number
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            complain("Stopping; press Ctrl-C again to leave at once.")
+            if not quiet:
+                complain("Stopping; press Ctrl-C again to leave at once.")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +89,7 @@ def build_server(
 
 
 def _unknown(name: str, names: set[str], *, read_only: bool) -> MCPError:
-    near = get_close_matches(name, sorted(names), 1)
+    near = snapshot.near(name, names)
     hint = f" Did you mean {near[0]}?" if near else ""
     if read_only:
         hint += " This server was started with --read-only and offers only what changes nothing."

@@ -9,7 +9,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ def load(path: str = PATH) -> list[dict[str, Any]]:
     with open(path, "rb") as file:
         listed: list[dict[str, Any]] = json.loads(file.read())["tools"]
     return listed
+
+
+def near(name: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that someone who wrote `name` may have meant, the likeliest first."""
+    return get_close_matches(name.strip().lower().replace("-", "_"), sorted(names), 3)
 
 
 def offered(listed: Sequence[Mapping[str, Any]], *, read_only: bool) -> list[dict[str, Any]]:

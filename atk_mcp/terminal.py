@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 _ACTIVE = re.compile(
@@ -89,44 +91,31 @@ def _step(step: Mapping[str, Any]) -> str:
 
 
 class ProgressLine:
-    """Shows how far a call is on one line of a terminal; silent where stderr is none."""
+    """Shows how far a call is: on one line of a terminal; elsewhere in lines now and then, where they are wanted."""
 
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+    def __init__(self, every: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Takes the least seconds between two lines where stderr is no terminal. Default: nothing is shown there."""
+        self._terminal = sys.stderr.isatty()
+        self._every = every
+        self._clock = clock
+        self._last = -math.inf
         self._dirty = False
 
     def __call__(self, done: float, total: float | None, note: str) -> None:
         """Shows `done` of `total` and what is being done."""
-        if self._shown:
-            of = f"/{total:g}" if total is not None else ""
-            sys.stderr.write(f"\r\x1b[K{done:g}{of} {neutralised(note).splitlines()[0] if note else ''}")
+        of = f"/{total:g}" if total is not None else ""
+        line = f"{done:g}{of} {neutralised(note).splitlines()[0] if note else ''}".rstrip()
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
             self._dirty = True
+        elif self._every is not None and (now := self._clock()) - self._last >= self._every:
+            self._last = now
+            complain(line)
+            sys.stderr.flush()
 
     def clear(self) -> None:
         """Takes the line away."""
         if self._dirty:
             sys.stderr.write("\r\x1b[K")
             self._dirty = False
-
-
-def fields_of(schema: Mapping[str, Any]) -> Sequence[str]:
-    """Returns one line for each field of a request's schema."""
-    required = schema.get("required", ())
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    return [
-        f"  {name} ({_kind(value)}{', required' if name in required else ''}): {value.get('description', '')}".rstrip(
-            ": "
-        )
-        for name, value in properties.items()
-    ]
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    if "enum" in schema:
-        return " | ".join(str(x) for x in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(_kind(x) for x in schema["anyOf"])
-    if schema.get("type") == "array" and "items" in schema:
-        return f"list of {_kind(schema['items'])}"
-    return str(schema.get("type", "any"))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,57 @@ def test_a_request_that_is_no_object_is_wrong_usage(capsys, monkeypatch, text, s
     assert said in capsys.readouterr().err
 
 
+def test_a_request_may_stand_on_the_command_line(capsys):
+    assert inspector.main(["call", "get_status", "--request", ' {"length": 1}']) == 0
+    assert json.loads(capsys.readouterr().out)["lines"] == ["line 0"]
+    assert inspector.main(["call", "get_status", "--request", '{"length": 1']) == 2
+    assert "the request given inline is not UTF-8 JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["call", "store-datasets"], ["tools", "Store_Dataset"], ["call", "-h", "dataset"]])
+def test_an_unknown_operation_suggests_the_nearest(capsys, command):
+    assert inspector.main(command) == 2
+    assert "Did you mean store_dataset? `atk tools` lists them." in capsys.readouterr().err
+
+
+def test_the_help_of_call_shows_an_example_and_with_an_operation_what_that_takes(capsys):
+    assert inspector.main(["call", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert 'atk call store_dataset --request \'{"source": "cases.csv"}\'' in shown
+    assert "wait_seconds does not matter here" in shown
+    assert "exit status is then 130" in " ".join(shown.split())
+    assert inspector.main(["tools", "store_dataset"]) == 0
+    told = capsys.readouterr().out
+    assert "Example: One" in told
+    for command in (["call", "store_dataset", "--help"], ["call", "-h", "store_dataset"]):
+        assert inspector.main(command) == 0
+        assert capsys.readouterr().out == told
+
+
+def test_a_call_without_an_operation_is_wrong_usage(capsys):
+    assert inspector.main(["call"]) == 2
+    assert "name an operation to call" in capsys.readouterr().err
+
+
+def test_progress_reaches_a_file_but_not_where_only_json_is_wanted(capsys):
+    assert inspector.main(["call", "wait_for_batch", "--request", '{"steps": 3}']) == 0
+    assert capsys.readouterr().err.splitlines() == ["1/3 step 1", "done"]  # the others came within 10 s
+    assert inspector.main(["call", "wait_for_batch", "--request", '{"steps": 3}', "--json"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["done"]
+
+
+def test_a_call_that_waits_for_a_run_says_that_it_stays(capsys, monkeypatch):
+    class Waiting(toys.WaitRequest):
+        wait_seconds: float = 0
+
+    waiting = replace(toys.OPERATIONS["wait_for_batch"], request=Waiting)
+    monkeypatch.setattr("operations.registry.all_operations", lambda: {"wait_for_batch": waiting})
+    assert inspector.main(["call", "wait_for_batch"]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "atk: wait_for_batch stays until the run has ended, whatever wait_seconds says; Ctrl-C ends what it started."
+    )
+
+
 def test_an_unknown_operation_and_a_missing_file_are_wrong_usage(capsys):
     assert inspector.main(["call", "get_stats"]) == 2
     assert inspector.main(["call", "get_status", "--request", "missing.json"]) == 2
@@ -106,14 +158,51 @@ def test_a_journal_of_no_project_is_refused(capsys):
     assert "Error [project_not_initialized]" in capsys.readouterr().err
 
 
-def test_ctrl_c_asks_the_operation_to_stop_and_its_answer_is_still_shown(capsys, monkeypatch):
-    toys.ended.clear()
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"forever": true}'))
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_asks_to_stop_and_the_answer_is_shown_and_the_status_tells_of_it(capsys, monkeypatch, number, status):
+    monkeypatch.setattr(toys.threading, "Event", signalling(number))
     before = signal.getsignal(signal.SIGINT)
-    assert inspector.main(["call", "wait_for_batch", "--request", "-"]) == 0
-    assert "Waited." in capsys.readouterr().out
+    assert inspector.main(["call", "wait_for_batch", "--request", '{"forever": true}']) == status
+    shown = capsys.readouterr()
+    assert "Waited." in shown.out
+    assert "Stopping; press Ctrl-C again to leave at once." in shown.err.splitlines()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_refusal_after_ctrl_c_is_told_and_the_status_tells_of_the_ctrl_c(capsys, monkeypatch):
+    def refuse(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise toys.CasesMissing(dataset_id="dataset-1")
+
+    refusing = replace(toys.OPERATIONS["wait_for_batch"], handler=refuse)
+    monkeypatch.setattr("operations.registry.all_operations", lambda: {"wait_for_batch": refusing})
+    assert inspector.main(["call", "wait_for_batch"]) == 130
+    assert "Error [cases_missing]" in capsys.readouterr().err
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_says_how_the_worktree_is_put_back(folder, capsys, monkeypatch):
+    def hang(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    hanging = replace(toys.OPERATIONS["wait_for_batch"], handler=hang)
+    monkeypatch.setattr("operations.registry.all_operations", lambda: {"wait_for_batch": hanging})
+    assert inspector.main(["call", "wait_for_batch", "--project", str(folder)]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"atk: left at once. What was recorded stays. `atk recover --project {folder}` ends what was left open and "
+        f"puts the worktree back; `atk status --project {folder}` says what is open."
+    )
+
+
+def signalling(number):
+    """An event class whose first wait sends this process a signal."""
+
+    class Signalling(threading.Event):
+        def wait(self, timeout=None):
+            os.kill(os.getpid(), number)
+            return super().wait(timeout)
+
+    return Signalling
 
 
 def test_what_is_stored_cannot_act_on_the_terminal(capsys, monkeypatch):

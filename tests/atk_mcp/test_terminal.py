@@ -1,10 +1,11 @@
 """What reaches a terminal."""
 
 import json
+import sys
 
 import pytest
 
-from atk_mcp.terminal import fields_of, in_words, neutralised
+from atk_mcp.terminal import ProgressLine, in_words, neutralised
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x07", "\x1b", "\r", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800"])
@@ -44,12 +45,37 @@ def test_an_answer_is_said_in_words():
     ]
 
 
-def test_fields_are_listed_with_their_type_and_whether_they_are_needed():
-    schema = {
-        "properties": {
-            "usage": {"type": "string", "enum": ["a", "b"], "description": "What for."},
-            "cases": {"type": "array", "items": {"type": "object"}},
-        },
-        "required": ["cases"],
-    }
-    assert fields_of(schema) == ["  usage (a | b): What for.", "  cases (list of object, required)"]
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_progress_goes_to_a_file_in_whole_lines_at_most_one_in_so_many_seconds(capsys):
+    clock = Clock()
+    progress = ProgressLine(10, clock)
+    for second in range(25):
+        clock.now = 100.0 + second
+        progress(second, 25, "attempts\x1b[2J are done\nand more")
+    progress.clear()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{done}/25 attempts\\u001b[2J are done" for done in (0, 10, 20)]
+
+
+def test_progress_that_nobody_wants_in_a_file_is_not_written(capsys):
+    progress = ProgressLine()
+    progress(1, None, "")
+    progress.clear()
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_on_a_terminal_is_one_line_that_is_taken_away(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = ProgressLine(10)
+    progress(1, 2, "one")
+    progress(2, 2, "two")
+    progress.clear()
+    assert capsys.readouterr().err == "\r\x1b[K1/2 one\r\x1b[K2/2 two\r\x1b[K"
