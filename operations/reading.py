@@ -46,6 +46,11 @@ class BadCursor(AtkError):
     given: str
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns "1 Case" or "2 Cases"; for nouns whose plural is an s."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 @dataclass(frozen=True)
 class Page:
     """A piece of a value, and where the next one begins: an item's or field's number or a byte, or None at the end."""

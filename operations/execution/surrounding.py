@@ -35,8 +35,16 @@ def refuse_changes(git: Git, value: Round, project: Project, changes: Iterable[C
     """Refuses `changes`, which keep the worktree from being what the Round stands at; none is no refusal."""
     around = Surroundings.model_validate(value.surroundings)
     allowed = value.plan.allowed_paths if value.plan else project.allowed_paths
-    found = [shown_path(git, change.path) for change in changes]
-    lifecycle.require_clean(value, found, frozen_paths(git, around), lambda path: in_scope(path, allowed))
+    frozen = frozen_paths(git, around)
+    found = {path: _became(change, frozen, path) for change in changes if (path := shown_path(git, change.path))}
+    lifecycle.require_clean(value, found, frozen, lambda path: in_scope(path, allowed))
+
+
+def _became(change: Change, frozen: frozenset[str], path: str) -> str:
+    """Says whether a path is new, changed or gone; the user's own files were there without a commit."""
+    if change.after is None:
+        return "gone"
+    return "changed" if change.before is not None or path in frozen else "new"
 
 
 def adopted_paths(git: Git, value: Round) -> frozenset[str]:
@@ -64,4 +72,5 @@ def require_inputs(git: Git, value: Round, project: Project, candidates: Iterabl
     ours |= adopted_paths(git, value)
     moved = [path for path in {*now, *before} if now.get(path) != before.get(path) and path not in ours]
     if moved:
-        raise lifecycle.SurroundingsChanged(round_id=value.id, paths=sorted(shown_path(git, path) for path in moved))
+        found = {shown_path(git, p): "gone" if not now.get(p) else "changed" if before.get(p) else "new" for p in moved}
+        raise lifecycle.SurroundingsChanged(round_id=value.id, paths=sorted(found), how=lifecycle.described(found))

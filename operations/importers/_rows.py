@@ -38,6 +38,23 @@ class SourceRefused(AtkError):
     )
 
     path: str
+    read_by: str = ""
+    """The operation that was to read the file, where only one was."""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """The call that was made, with another file; every one that reads files where that is not known."""
+        return tuple(call for call in super().next if self.read_by in ("", call.tool)) or super().next
+
+
+@contextmanager
+def read_by(tool: str) -> Iterator[None]:
+    """Lets what is wrong with a file lead back to the operation that was to read it."""
+    try:
+        yield
+    except SourceRefused as error:
+        error.read_by = tool
+        raise
 
 
 @dataclass(kw_only=True, eq=False)

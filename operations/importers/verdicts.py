@@ -18,7 +18,10 @@ __all__ = ["VerdictsRefused", "expand_rows", "read_assessment_csv", "read_rows_f
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 VALIDITIES: tuple[Validity, ...] = get_args(Validity)
 LISTED = 20
-"""Missing verdicts that a refusal names."""
+"""Missing verdicts that a refusal's facts name."""
+
+_SHOWN = 6
+"""Missing verdicts that its sentence names."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -128,13 +131,16 @@ class AssessmentIncomplete(VerdictsRefused):
     """Some Records have no verdict in some dimension, so the assessment would not say what it leaves out."""
 
     message = (
-        "{count} verdicts are missing: {missing}. Every Record has one verdict in every dimension; "
-        "one that cannot be judged has the verdict unknown."
+        "{expected} verdicts are needed and {count} of them missing: {shown}. Every Record has one "
+        "verdict in every dimension; one that cannot be judged has the verdict unknown."
     )
 
     count: int
     missing: tuple[str, ...]
     """`<record_id> in <dimension>`, the first of them."""
+    expected: int
+    shown: str
+    """The first of them and how many there are besides, as words: together with those named it is `count`."""
 
 
 def expand_rows(
@@ -217,7 +223,9 @@ class _Expansion:
         missing = [slot for slot in slots if slot not in self._found]
         if missing:
             listed = tuple(f"{record} in {dimension}" for record, dimension in missing[:LISTED])
-            raise AssessmentIncomplete(count=len(missing), missing=listed)
+            rest = len(missing) - _SHOWN
+            named = ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+            raise AssessmentIncomplete(count=len(missing), missing=listed, expected=len(slots), shown=named)
         return [self._found[slot][1] for slot in slots]
 
     def _record(self, number: int, row: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from operations.tuning.lifecycle import rejecting
 from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
@@ -20,7 +21,8 @@ class BudgetExhausted(AtkError):
 
     message = (
         "{step} needs {needed} {unit}, and {round_id} has {left} of {limit} left ({used} used, {reserve} kept back "
-        "for the final validation). Finish the Round, or plan the next one with a larger budget."
+        "for the final validation). Decide what is undecided and finish the Round, or plan the next one with a larger "
+        "budget."
     )
     next_calls = (
         NextCall("get_status", {"round_id": "{round_id}"}),
@@ -35,6 +37,15 @@ class BudgetExhausted(AtkError):
     limit: int
     used: int
     reserve: int
+    candidate_id: str = ""
+    """The Candidate that cannot be compared any more, or nothing where none is undecided."""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """An undecided Candidate has to be decided before the Round can end."""
+        if not self.candidate_id:
+            return super().next
+        return (rejecting(self.round_id, self.candidate_id), *super().next[:1])
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,7 @@ def require_executions(  # noqa: PLR0913 - what a run costs, and what pays
         raise BudgetExhausted(
             round_id=value.id, step=step, unit="Executions", needed=needed,
             left=left, limit=now.limit, used=now.used, reserve=now.reserve,
+            candidate_id=value.pending_candidate_id or "",
         )  # fmt: skip
 
 

@@ -12,20 +12,33 @@ from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 
+_ID_FIELDS = {"evaluation_spec": "spec_id", "judger": "judger_id"}
+
 
 @dataclass(kw_only=True, eq=False)
 class JudgementUnspecified(AtkError):
     """An assessment needs a specification and a judger: given whole once, named by id afterwards."""
 
-    message = "Give {field} (stored once) or {id_field} (one stored before, such as {known})."
+    message = "The assessment needs {needed}. {known}"
     next_calls = (
-        NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"arguments": "with {field} as the message says"}),
+        NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"arguments": "with {fields} as the message says"}),
     )
 
     batch_id: str
-    field: str
-    id_field: str
-    known: list[str]
+    needed: str
+    fields: list[str]
+    known: str
+
+    @classmethod
+    def of(cls, batch_id: str, missing: Mapping[str, Sequence[str]]) -> JudgementUnspecified:
+        """Returns the refusal that asks for every one of `missing` at once: field → the ids of what is stored."""
+        ids = {name: _ID_FIELDS[name] for name in missing}
+        needed = " and ".join(f"{name} (whole, stored once) or {ids[name]} (stored before)" for name in missing)
+        known = " ".join(
+            f"For {ids[name]} there is {', '.join(found)}." if found else f"For {ids[name]} none is stored yet."
+            for name, found in missing.items()
+        )
+        return cls(batch_id=batch_id, needed=needed, fields=list(missing), known=known)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,27 @@ from storage.errors import AtkError, NextCall
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import ACTIVE, Plan, Round
 
+_PATHS = 8
+"""How many paths of a kind a refusal names."""
+
 _AFTER = {
     "analysis_only": "freeze_round freezes its plan",
     "ready": "prepare_candidate begins a change",
     "optimizing": "prepare_candidate, seal_candidate, decide_candidate and the final runs lead on",
     "finalizing": "the final runs, compare_and_gate with mode final and finish_round lead on",
 }
+
+
+_PUT_ASIDE = (
+    "The Round stands at a commit, so these files have to be as it says. Restore them; or, if they are the change you "
+    "want judged, put them aside with git stash (git stash -u takes new files along), call prepare_candidate, and "
+    "bring them back with git stash pop: then they are the draft."
+)
+_SEAL_FIRST = "Seal it first, or cancel the draft."
+_DECIDE_FIRST = (
+    "Compare it and decide it; where a comparison cannot be had, reject it with validation_missing_reason, which puts "
+    "its parent's files back."
+)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,13 +62,24 @@ class AnotherRoundActive(AtkError):
 class CandidatePending(AtkError):
     """A Round has at most one undecided Candidate."""
 
-    message = "{candidate_id} of {round_id} is {status} and not decided; {step} has to wait until it is."
+    message = "{candidate_id} of {round_id} is {status} and not decided; {step} has to wait until it is. {way_on}"
     next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}),)
 
     round_id: str
     candidate_id: str
     status: str
     step: str
+    way_on: str = ""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """What decides the Candidate in the state that it is in, then what shows it."""
+        named = {"round_id": self.round_id, "candidate_id": self.candidate_id}
+        if self.status == "draft":
+            ways = (NextCall("seal_candidate", named), NextCall("cancel_draft", named, {"reason": "why"}))
+        else:
+            ways = (NextCall("get_status", {"round_id": self.round_id}), rejecting(self.round_id, self.candidate_id))
+        return (*ways, *super().next)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -94,14 +120,24 @@ class BaselineDrifted(AtkError):
 class FilesInTheWay(AtkError):
     """The scope of a Round holds changes that no commit has."""
 
-    message = (
-        "Uncommitted changes inside allowed_paths: {paths}. The baseline has to be a commit there. Ways out: commit or "
-        "restore them; or, if they are the change you want judged, create the Round with adopt: worktree; or narrow "
-        "allowed_paths. Files outside allowed_paths may stay as they are."
-    )
+    message = "Uncommitted changes inside allowed_paths: {paths}. {ways_out}"
     next_calls = (NextCall("create_round", {"adopt": "worktree"}), NextCall("get_status"))
 
     paths: list[str]
+    round_id: str = ""
+    """The open Round that they are in the way of, or nothing where none is open yet."""
+    ways_out: str = (
+        "The baseline has to be a commit there. Ways out: commit or restore them; or, if they are the change you want "
+        "judged, create the Round with adopt: worktree; or narrow allowed_paths. Files outside allowed_paths may stay "
+        "as they are."
+    )
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """Within a Round nothing can be adopted any more."""
+        if not self.round_id:
+            return super().next
+        return (NextCall("get_status", {"round_id": self.round_id}),)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -109,14 +145,17 @@ class SurroundingsChanged(AtkError):
     """Files outside the candidate's scope are not as the Round froze them."""
 
     message = (
-        "These files are no candidate's to change and not as they were when {round_id} was created: {paths}. Put them "
-        "back, so that a result can only come from the candidate; or end this Round with finish_round and action "
-        "abandon, and create another from now."
+        "These files are no candidate's to change and not as they were when {round_id} was created: {how}. Put them "
+        "back, so that a result can only come from the candidate. A file that is new, such as one that ATK was to "
+        "read (rows_file, source), can be moved outside the project or ignored in .git/info/exclude. Or end this "
+        "Round with finish_round and action abandon, and create another from now."
     )
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
     paths: list[str]
+    how: str
+    """The paths by what became of them: `new: …; changed: …; gone: …`."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -154,7 +193,22 @@ def require_no_active(rounds: Iterable[Round]) -> None:
 def require_nothing_pending(value: Round, candidate: Candidate | None, step: str) -> None:
     """Refuses while a Candidate of the Round is undecided."""
     if candidate is not None:
-        raise CandidatePending(round_id=value.id, candidate_id=candidate.id, status=candidate.status, step=step)
+        raise CandidatePending(
+            round_id=value.id,
+            candidate_id=candidate.id,
+            status=candidate.status,
+            step=step,
+            way_on=_SEAL_FIRST if candidate.status == "draft" else _DECIDE_FIRST,
+        )
+
+
+def rejecting(round_id: str, candidate_id: str) -> NextCall:
+    """Returns the call that rejects a sealed Candidate without a comparison."""
+    return NextCall(
+        "decide_candidate",
+        {"round_id": round_id, "candidate_id": candidate_id, "action": "reject"},
+        {"reason": "why", "validation_missing_reason": "why there is no comparison"},
+    )
 
 
 def require_pending(value: Round, candidate: Candidate, step: str, status: str) -> None:
@@ -169,12 +223,25 @@ def require_pending(value: Round, candidate: Candidate, step: str, status: str) 
         )
 
 
-def require_clean(value: Round, found: Collection[str], frozen: Collection[str], inside: Callable[[str], bool]) -> None:
+def described(found: Mapping[str, str]) -> str:
+    """Returns paths by what became of them, as words; `found` says of each whether it is new, changed or gone."""
+    parts = []
+    for kind in ("new", "changed", "gone"):
+        paths = sorted(path for path, became in found.items() if became == kind)
+        more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
+        if paths:
+            parts.append(f"{kind}: {', '.join(paths[:_PATHS])}{more}")
+    return "; ".join(parts)
+
+
+def require_clean(
+    value: Round, found: Mapping[str, str], frozen: Collection[str], inside: Callable[[str], bool]
+) -> None:
     """Refuses a worktree that differs from where the Round stands.
 
     Args:
         value: The Round.
-        found: The project paths that differ.
+        found: The project paths that differ, each with what became of it: new, changed or gone.
         frozen: The project paths of the user's own files that the Round froze.
         inside: Whether a path is one that candidates may change.
 
@@ -183,9 +250,10 @@ def require_clean(value: Round, found: Collection[str], frozen: Collection[str],
         FilesInTheWay: Files inside the scope hold changes that no commit has.
     """
     if around := sorted(path for path in found if path in frozen or not inside(path)):
-        raise SurroundingsChanged(round_id=value.id, paths=around)
+        how = described({path: found[path] for path in around})
+        raise SurroundingsChanged(round_id=value.id, paths=around, how=how)
     if found:
-        raise FilesInTheWay(paths=sorted(found))
+        raise FilesInTheWay(paths=sorted(found), round_id=value.id, ways_out=_PUT_ASIDE)
 
 
 def require_at(value: Round, *, head: str, branch: str | None) -> None:

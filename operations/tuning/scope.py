@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
 
+_NAMED = "one that names them"
+_NEVER = "one without them: no candidate may change what the plan protects"
 InScope = Callable[[str, Sequence[str]], bool]
 
 
@@ -16,7 +18,7 @@ class OutOfScope(AtkError):
 
     message = (
         "The change is not within its scope. {problem}: {paths}. Allowed: {allowed}; protected: {protected}. "
-        "Put those files back (git restore, or remove new ones), or cancel the draft and prepare one that names them."
+        "Put those files back (git restore, or remove new ones), or cancel the draft and prepare {other}."
     )
     next_calls = (
         NextCall("seal_candidate", {"round_id": "{round_id}", "candidate_id": "{candidate_id}"}),
@@ -29,6 +31,7 @@ class OutOfScope(AtkError):
     paths: list[str]
     allowed: list[str]
     protected: list[str]
+    other: str = _NAMED
 
 
 @dataclass(kw_only=True, eq=False)
@@ -94,4 +97,5 @@ def _refuse(scope: Scope, problem: str, paths: list[str]) -> None:
             paths=sorted(paths),
             allowed=list(scope.allowed),
             protected=list(scope.protected),
+            other=_NEVER if problem.endswith("but protected") else _NAMED,
         )

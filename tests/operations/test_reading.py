@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operations import reading
-from operations.reading import BadCursor, NoSuchField, page, select
+from operations.reading import BadCursor, NoSuchField, counted, page, select
 
 text = st.text(st.characters(exclude_categories=()), max_size=40)
 values = st.recursive(
@@ -101,3 +101,7 @@ def test_field_that_is_not_there_is_refused_with_those_that_are(field):
 
     assert len(refused.value.given) <= 160
     assert set(refused.value.known) <= {"cases", "a", "b", "0 to 0"}
+
+
+def test_one_thing_is_not_told_as_several():
+    assert [counted(n, "Case") for n in (0, 1, 2)] == ["0 Cases", "1 Case", "2 Cases"]

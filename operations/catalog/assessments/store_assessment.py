@@ -15,9 +15,10 @@ from operations.definition import Effect, Example, Model, Response, WriteRequest
 from operations.discovery import find
 from operations.importers import stored
 from operations.importers._assessment_csv import write_assessment_csv
-from operations.importers._rows import SourceRefused
+from operations.importers._rows import SourceRefused, read_by
 from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
 from operations.judges._judge import Evidence, Judge, RuleSettings
+from operations.reading import counted
 from operations.tuning import judging
 from storage import contents
 from storage.errors import NextCall
@@ -138,6 +139,7 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
     """
     with context.transaction() as tx:
         batch, judged = _judged(request.batch_id, tx.state, context)
+        _require_named(request, tx.state)
         spec = _spec(request, tx.state, tx.new_id("spec"))
         judger = _judger(request, tx.state, tx.new_id("judger"))
         for stored in (spec, judger):
@@ -199,16 +201,23 @@ def _judged(batch_id: str, state: State, context: Context) -> tuple[Batch | Impo
     return batch, _Judged(batch, {r.id: r.case_id for r in contents.records(context.project, state, batch_id)})
 
 
+def _require_named(request: StoreAssessmentRequest, state: State) -> None:
+    missing: dict[str, list[str]] = {}
+    if request.spec_id and request.evaluation_spec is None:
+        state.get(EvaluationSpec, request.spec_id)
+    if request.evaluation_spec is None and not request.spec_id:
+        missing["evaluation_spec"] = [s.id for s in state.all(EvaluationSpec)[-3:]]
+    if request.judger is None and not request.judger_id:
+        missing["judger"] = [j.id for j in state.all(Judger)[-3:]]
+    if missing:
+        raise judging.JudgementUnspecified.of(request.batch_id, missing)
+
+
 def _spec(request: StoreAssessmentRequest, state: State, new_id: str) -> EvaluationSpec:
     known = state.all(EvaluationSpec)
     if request.evaluation_spec is not None:
         return judging.spec_from(request.evaluation_spec.model_dump(mode="json"), new_id, request.batch_id, known)
-    if request.spec_id:
-        return state.get(EvaluationSpec, request.spec_id)
-    ids = [s.id for s in known[-3:]]
-    raise judging.JudgementUnspecified(
-        batch_id=request.batch_id, field="evaluation_spec", id_field="spec_id", known=ids
-    )
+    return state.get(EvaluationSpec, str(request.spec_id))
 
 
 def _judger(request: StoreAssessmentRequest, state: State, new_id: str) -> Judger:
@@ -216,10 +225,7 @@ def _judger(request: StoreAssessmentRequest, state: State, new_id: str) -> Judge
     if request.judger is not None:
         _check_settings(request, request.judger)
         return judging.judger_from(request.judger.model_dump(mode="json"), new_id, request.batch_id, known)
-    if request.judger_id:
-        return state.get(Judger, request.judger_id)
-    ids = [j.id for j in known[-3:]]
-    raise judging.JudgementUnspecified(batch_id=request.batch_id, field="judger", id_field="judger_id", known=ids)
+    return state.get(Judger, str(request.judger_id))
 
 
 def _check_settings(request: StoreAssessmentRequest, judger: JudgerGiven) -> None:
@@ -240,7 +246,8 @@ def _settings() -> str:
 def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict[str, Any]]:
     rows = [row.model_dump(mode="json", exclude_none=True) for row in request.rows]
     if request.rows_file:
-        rows += read_rows_file(os.path.join(context.root, os.path.expanduser(request.rows_file)))
+        with read_by("store_assessment"):
+            rows += read_rows_file(os.path.join(context.root, os.path.expanduser(request.rows_file)))
     return rows
 
 
@@ -330,7 +337,7 @@ def _response(found: Assessment, judged: _Judged, rows: Sequence[VerdictRow], st
     else:
         calls = [NextCall("get_status", {"round_id": judged.round_id}), *calls]
     return StoreAssessmentResponse(
-        message=f"{found.id} holds {found.row_count} verdicts about {batch.id}.",
+        message=f"{found.id} holds {counted(found.row_count, 'verdict')} about {batch.id}.",
         warnings=[f"{batch.id} is {batch.status}; a comparison needs sealed batches."]
         if batch.status != "sealed"
         else [],

@@ -29,7 +29,9 @@ from operations.importers._rows import (
     SourceHasNoRows,
     SourceNotRegular,
     SourceNotUtf8,
+    read_by,
 )
+from operations.reading import counted
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical
 from storage.schema.base import ObjectId
@@ -54,7 +56,10 @@ class CaseMapping(Model):
     input: Annotated[str | None, Field(description="Column of the input. Default: a column of that name.")] = None
     id: str | None = None
     expected: str | None = None
-    usage: Annotated[str | None, Field(description="optimization, protection; empty is optimization.")] = None
+    usage: Annotated[
+        str | None,
+        Field(description="optimization (empty too) or protection. A plan protects every Case that is no target."),
+    ] = None
     source_group_id: Annotated[str | None, Field(description="Cases of one source share it.")] = None
     initial_conditions: str | None = None
     attachments: Annotated[str | None, Field(description="Paths: a list, or a JSON array as text.")] = None
@@ -115,7 +120,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
     project = context.project
     source = os.path.join(context.root, os.path.expanduser(request.source))
     mapping = {k: v for k, v in request.mapping.model_dump().items() if v is not None}
-    with project.staging("datasets") as staging:
+    with read_by("store_dataset"), project.staging("datasets") as staging:
         reader = read_cases(source, mapping, root=context.root)
         first: list[str] = []
         stored = staging.write("cases.jsonl", _lines(reader, first, context))
@@ -139,7 +144,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
             rounds = [r for r in tx.state.all(Round) if r.status == "analysis_only"]
             return tx.commit(
                 StoreDatasetResponse(
-                    message=f"{dataset_id} holds {reader.case_count} Cases.",
+                    message=f"{dataset_id} holds {counted(reader.case_count, 'Case')}.",
                     warnings=list(reader.warnings)[:5],
                     dataset_id=dataset_id,
                     case_count=reader.case_count,

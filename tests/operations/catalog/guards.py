@@ -89,6 +89,7 @@ def supplied(target: Staged, tool: str, given: Mapping[str, Any], asked: Mapping
         ("run_evaluation", "revision_commit"): {"revision_commit": head, "wait_seconds": 100},
         ("finish_round", "action"): {"action": "abandon"},
         ("decide_candidate", "action"): {"action": "reject"},
+        ("decide_candidate", "validation_missing_reason"): {"validation_missing_reason": "it cannot be compared"},
     }
     for name in asked:
         if (tool, name) in known:

@@ -116,3 +116,14 @@ def test_rows_are_read_from_jsonl(tmp_path):
     path.write_text("")
     with pytest.raises(_rows.SourceHasNoRows):
         read_rows_file(str(path))
+
+
+def test_the_sentence_about_missing_verdicts_counts_what_it_does_not_name():
+    records = [f"batch-1-b.{n}" for n in range(1, 12)]
+    with pytest.raises(verdicts.AssessmentIncomplete) as refused:
+        verdicts.expand_rows([], records, ("correct",), "batch-1-b", "client")
+
+    text = str(refused.value)
+    assert text.startswith("11 verdicts are needed and 11 of them missing")
+    assert text.count(" in correct") == 6
+    assert "and 5 more" in text

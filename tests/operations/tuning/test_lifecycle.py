@@ -82,9 +82,9 @@ def test_plan_is_needed_and_its_lack_explained():
 @pytest.mark.parametrize(
     ("found", "error", "paths"),
     [
-        (["in.txt", "b.txt"], lifecycle.FilesInTheWay, ["b.txt", "in.txt"]),
-        (["in.txt", "outside.txt"], lifecycle.SurroundingsChanged, ["outside.txt"]),
-        (["frozen.txt"], lifecycle.SurroundingsChanged, ["frozen.txt"]),
+        ({"in.txt": "new", "b.txt": "changed"}, lifecycle.FilesInTheWay, ["b.txt", "in.txt"]),
+        ({"in.txt": "new", "outside.txt": "new"}, lifecycle.SurroundingsChanged, ["outside.txt"]),
+        ({"frozen.txt": "changed"}, lifecycle.SurroundingsChanged, ["frozen.txt"]),
     ],
 )
 def test_differing_files_are_told_apart_by_whose_they_are(found, error, paths):
@@ -92,4 +92,38 @@ def test_differing_files_are_told_apart_by_whose_they_are(found, error, paths):
         lifecycle.require_clean(a_round(), found, {"frozen.txt"}, lambda path: path != "outside.txt")
 
     assert refused.value.paths == paths
-    lifecycle.require_clean(a_round(), [], {"frozen.txt"}, lambda _: True)
+    lifecycle.require_clean(a_round(), {}, {"frozen.txt"}, lambda _: True)
+
+
+def test_paths_are_told_by_what_became_of_them_and_counted_beyond_eight():
+    found = {"rows.jsonl": "new", "notes.md": "gone", **{f"f{n}.txt": "changed" for n in range(10)}}
+
+    with pytest.raises(lifecycle.SurroundingsChanged) as refused:
+        lifecycle.require_clean(a_round(), found, set(), lambda _: False)
+
+    text = str(refused.value)
+    assert "new: rows.jsonl; changed: f0.txt," in text
+    assert "and 2 more; gone: notes.md" in text
+    assert "outside the project" in text
+
+
+def test_changes_within_an_open_round_are_led_to_a_draft_and_not_to_an_adoption():
+    with pytest.raises(lifecycle.FilesInTheWay) as refused:
+        lifecycle.require_clean(a_round(), {"in.txt": "changed"}, set(), lambda _: True)
+
+    assert "git stash pop" in str(refused.value)
+    assert [call.tool for call in refused.value.next] == ["get_status"]
+
+
+@pytest.mark.parametrize(
+    ("status", "tool", "words"),
+    [("draft", "seal_candidate", "Seal it first"), ("sealed", "decide_candidate", "validation_missing_reason")],
+)
+def test_an_undecided_candidate_is_led_to_its_decision(status, tool, words):
+    candidate = Candidate.model_construct(id="candidate-2-c", status=status)
+
+    with pytest.raises(lifecycle.CandidatePending) as refused:
+        lifecycle.require_nothing_pending(a_round(), candidate, "a step")
+
+    assert words in str(refused.value)
+    assert tool in [call.tool for call in refused.value.next]

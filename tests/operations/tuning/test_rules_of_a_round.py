@@ -231,3 +231,11 @@ def test_advice_follows_the_loop_and_never_offers_what_would_be_refused():
     assert advised(kept, datasets=data, candidates=spent) == ["run_evaluation"]
     rolled_back = value.model_copy(update={"status": "finalizing"})
     assert advised(rolled_back, datasets=data, candidates=spent) == ["finish_round"]
+
+
+def test_a_protected_path_is_said_to_be_for_no_candidate():
+    with pytest.raises(scope.OutOfScope) as refused:
+        scope.check_changes(a_scope(), ["docs/fixed.md"], IN_SCOPE)
+
+    assert "no candidate may change" in str(refused.value)
+    assert "names them" not in str(refused.value)
