@@ -139,11 +139,13 @@ class SpanReader:
                 result |= {"kind": "tool_result", "call_id": span.id, "name": name, "content": span.output}
                 found.append(result)
             elif kind == "GENERATION":
-                event |= {"kind": "text", "role": "assistant", "name": name}
-                found.append({**event, "content": span.output, "prompt": span.input})
+                event["kind"], event["role"], event["name"] = "text", "assistant", name
+                event["content"], event["prompt"] = span.output, span.input
+                found.append(event)
             else:
-                event |= {"kind": "observation", "type": kind or None, "name": name}
-                found.append({**event, "input": span.input, "output": span.output})
+                event["kind"], event["type"], event["name"] = "observation", kind or None, name
+                event["input"], event["output"] = span.input, span.output
+                found.append(event)
         for seq, event in enumerate(found):
             event["seq"] = seq
         return found

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from operations.tuning.judging import JudgementInvalid
 from storage.files import StoreDamaged
 from tests.support.imports import Imports, event
 
+ROOT = Path(__file__).parents[3]
 TRACES = {"adapter_profile": "langfuse_trace_bundle"}
 OBSERVATIONS = {"adapter_profile": "langfuse_observation_rows"}
 
@@ -364,3 +366,22 @@ def test_a_response_stays_small_whatever_is_wrong(imports, write):
     assert len(response.model_dump_json()) < 8_000
     assert response.completeness == "partial"
     assert len(response.damaged) == 5
+
+
+def test_an_import_that_was_killed_leaves_nothing_once_the_next_call_has_come(imports, write):
+    import subprocess
+
+    path = write("t.jsonl", *(trace(n) for n in range(3000)))
+    arguments = {"project_path": imports.root, "source": path, "source_kind": "langfuse", **TRACES}
+    code = (
+        "import os, sys, json\n"
+        "from operations.invocation import invoke\n"
+        "from operations.registry import all_operations\n"
+        "invoke(all_operations()['import_evidence'], json.loads(sys.argv[1]), cancelled=lambda: os._exit(9))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(arguments)], cwd=ROOT, check=False)
+    assert done.returncode == 9
+    assert [name.startswith(".staging-") for name in imports.project.store.names("evidence")] == [True]
+    batch = imports.send(path, **TRACES).batch_id
+    imports.call("inspect_or_recover_operation")
+    assert imports.project.store.names("evidence") == [batch]
