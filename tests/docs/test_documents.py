@@ -54,6 +54,37 @@ def test_the_readme_names_only_commands_that_atk_has():
     assert {"demo", "status", "tools", "call", "journal", "recover"} <= named
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_requests_in_the_readme_fit_their_operations(name):
+    from operations.registry import all_operations
+
+    calls = re.findall(r"^atk call (\w+)(?: --request (?:'(.+?)'|init\.json)| --help)", read(name), re.MULTILINE)
+    init = next(text for language, text in BLOCK.findall(read(name)) if language == "json" and "command" in text[:20])
+    assert len(calls) == read(name).count("\natk call ")
+    assert [called for called, _ in calls][:2] == ["initialize_project", "try_case"]
+    for called, request in calls:
+        operation = all_operations()[called]
+        if called != "store_assessment":
+            operation.request.model_validate_json((request or init).replace('"ID"', '"batch-14-m3qa"'))
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_readme_names_the_operations_of_a_round_in_their_order(name):
+    from operations.registry import all_operations
+
+    steps = re.findall(r"^\d\. .+(?:\n   .+)*", read(name), re.MULTILINE)
+    named = [re.findall(r"`([a-z_]+)`", step) for step in steps]
+    assert {operation for step in named for operation in step} <= set(all_operations())
+    both = {"run_evaluation", "store_assessment"}
+    assert [[x for x in step if x not in both] for step in named] == [
+        [],
+        ["create_round", "store_diagnosis", "freeze_round"],
+        ["prepare_candidate", "seal_candidate", "compare_and_gate", "decide_candidate"],
+        ["compare_and_gate", "finish_round"],
+    ]
+    assert [both <= set(step) for step in named] == [True, False, True, True]
+
+
 def test_the_readme_configures_codex_with_settings_that_parse():
     import tomllib
 
