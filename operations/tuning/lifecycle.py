@@ -163,9 +163,13 @@ class NotRunnable(AtkError):
     """The project has no way to run its agent."""
 
     message = (
-        "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only."
+        "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only "
+        "(with revise: true, since the project exists)."
     )
-    next_calls = (NextCall("get_status"),)
+    next_calls = (
+        NextCall("initialize_project", {"revise": True}, {"arguments": "the configuration of a runnable project"}),
+        NextCall("get_status"),
+    )
 
     step: str
 

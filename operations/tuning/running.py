@@ -22,9 +22,12 @@ class UnprotectedEffects(AtkError):
 
     message = (
         "These external effects have no protection: {names}. Say for each what protects it (test_environment, stub or "
-        "approved_safeguard, with an evidence_ref) when the project is initialized."
+        "approved_safeguard, with an evidence_ref) with initialize_project and revise: true."
     )
-    next_calls = (NextCall("read_record", {"record_id": "{project_id}"}),)
+    next_calls = (
+        NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration, with protections"}),
+        NextCall("read_record", {"record_id": "{project_id}"}),
+    )
 
     project_id: str
     names: list[str]

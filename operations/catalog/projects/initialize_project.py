@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,11 +17,12 @@ from operations.execution.adapters.process import pinned_runner, runner_template
 from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
 from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
 from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
+from operations.tuning.lifecycle import AnotherRoundActive, require_no_active
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
 from storage.masking import KEY_BYTES, Masker
-from storage.project import AlreadyInitialized, LegacyStore, Project
+from storage.project import AlreadyInitialized, LegacyStore, Project, ProjectNotInitialized
 from storage.schema.base import ObjectId
 from storage.schema.projects import (
     AdapterName,
@@ -29,7 +32,12 @@ from storage.schema.projects import (
     MetricSource,
 )
 from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Round
+from storage.transaction import ResourceBusy
 from storage.worktree import Head, ready
+
+TRY = NextCall("try_case", supply={"input": "one input, to see it run"})
+CORRECT = NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration, corrected"})
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,12 +45,13 @@ class RuntimeMissing(AtkError):
     """A runnable project was asked for without what it takes to run."""
 
     message = (
-        "A runnable project needs {missing}. Give them, or set analysis_only to true to only import and assess. "
-        "external_effects has to be said even when there are none: []."
+        "A runnable project needs {missing}. Give what is missing, or set analysis_only to true to only import and "
+        "assess.{hint}"
     )
     next_calls = (NextCall("initialize_project", supply={"arguments": "with the missing fields"}),)
 
     missing: list[str]
+    hint: str = ""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,6 +94,7 @@ class MetricSourceGiven(Model):
 
 class InitializeProjectRequest(WriteRequest):
     analysis_only: Annotated[bool, Field(description="True: import and assess only; no Git, no runs.")] = False
+    revise: Annotated[bool, Field(description="True: replace the configuration, whole; no Round active.")] = False
     command: Annotated[
         list[str],
         Field(
@@ -154,6 +164,8 @@ class InitializeProjectResponse(Response):
         UnknownPlaceholder,
         AlreadyInitialized,
         LegacyStore,
+        AnotherRoundActive,
+        ResourceBusy,
     ),
     examples=(
         Example(
@@ -187,8 +199,8 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     """Make a folder an ATK project: say how its agent is started and what may be changed.
 
     Creates `.atk/` whole or not at all. A runnable project needs Git, a command and an explicit list of external
-    effects; an analysis-only one needs nothing. The command is checked, not run; try_case runs it once.
-    Existing `.atk/` folders of other versions are refused untouched.
+    effects; an analysis-only one needs nothing. The command is checked, not run; try_case runs it once. With `revise`
+    an existing project gets a new configuration. Existing `.atk/` folders of other versions are refused untouched.
     """
     imports_only = request.analysis_only and not request.command and request.adapter == "command"
     record = _record(request, context)
@@ -205,9 +217,12 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
             head = ready(git)
         finally:
             git.close()
+    known = _known(context) if request.revise else None
+    if known is not None:
+        record = record.model_copy(update={"id": known.id, "created_at": known.created_at})
+    obstacles = [] if imports_only else _obstacles(record)
     response = InitializeProjectResponse(
-        message=f"Project {record.id} is ready"
-        + (" for import and assessment." if request.analysis_only else " to run."),
+        message=_message(record, obstacles, revised=known is not None),
         warnings=warnings,
         project_id=record.id,
         analysis_only=request.analysis_only,
@@ -215,14 +230,71 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
         head=head.commit if head else None,
         branch=head.branch if head else None,
         next=steps(
-            *([] if imports_only else [NextCall("try_case", supply={"input": "one input, to see it run"})]),
+            *([NextCall("initialize_project", {"revise": True}, {"arguments": CORRECTED})] if obstacles else []),
+            *(
+                []
+                if imports_only or obstacles
+                else [NextCall("try_case", supply={"input": "one input, to see it run"})]
+            ),
             NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}),
         ),
     )
-    _, number = Project.create(context.root, context.call, record, response.model_dump(mode="json"))
+    if known is not None:
+        response = _revised(context, record, response)
+    else:
+        _, number = Project.create(context.root, context.call, record, response.model_dump(mode="json"))
+        response = response.model_copy(update={"journal_record": number})
     if record.adapter_sha256:
         pinned_runner(context.root, record.adapter_sha256)
-    return response.model_copy(update={"journal_record": number})
+    return response
+
+
+def _known(context: Context) -> ProjectRecord | None:
+    """The project as it is configured now, or None where there is none yet."""
+    try:
+        return context.project.state().all(ProjectRecord)[0]
+    except ProjectNotInitialized:
+        return None
+
+
+def _revised(context: Context, record: ProjectRecord, answer: InitializeProjectResponse) -> InitializeProjectResponse:
+    """Stores the configuration as the project's present one; what ran under an earlier one keeps that one's digest."""
+    with context.transaction() as tx:
+        require_no_active(tx.state.all(Round))
+        tx.require_free("worktree")
+        opened = [r.id for r in tx.state.all(Round) if r.status == "analysis_only"]
+        stale = [
+            f"{round_id} was opened under the earlier configuration and is not frozen: where the configuration now "
+            "names other files, end it with finish_round and action abandon, and create another."
+            for round_id in opened[-3:]
+        ]
+        tx.put(record)
+        return tx.commit(answer.model_copy(update={"warnings": [*answer.warnings, *stale]}))
+
+
+def _obstacles(record: ProjectRecord) -> list[str]:
+    """Returns what keeps a project that can be stored from running, as phrases."""
+    found = []
+    if record.adapter == "command":
+        program = record.command[0]
+        at = os.path.join(record.workspace_path, record.working_directory, program)
+        there = os.path.exists(at) if "/" in program else shutil.which(program)
+        if "{" not in program and not there:
+            found.append(f"the program {program} is not found")
+    unprotected = [effect.name for effect in record.external_effects if effect.protection is None]
+    if unprotected:
+        found.append(f"nothing protects {', '.join(unprotected)} of external_effects")
+    return found
+
+
+def _message(record: ProjectRecord, obstacles: Sequence[str], *, revised: bool) -> str:
+    done = "has a new configuration" if revised else "is made"
+    if obstacles:
+        again = "Correct that with initialize_project and revise: true."
+        return f"Project {record.id} {done}, but cannot run yet: {'; '.join(obstacles)}. {again}"
+    purpose = "for import and assessment" if record.analysis_only else "to run"
+    lead = f"Project {record.id} has a new configuration and is" if revised else f"Project {record.id} is"
+    return f"{lead} ready {purpose}."
 
 
 def _secrets(value: Any, masker: Masker, place: str = "") -> list[str]:  # noqa: ANN401 - JSON
@@ -254,7 +326,8 @@ def _require_runtime(request: InitializeProjectRequest) -> None:
         if not given
     ]
     if missing:
-        raise RuntimeMissing(missing=missing)
+        hint = " external_effects has to be said even when there are none: []." if "external_effects" in missing else ""
+        raise RuntimeMissing(missing=missing, hint=hint)
 
 
 def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecord:
