@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +77,7 @@ def _complain(stopped: Sequence[str], said: str, root: str) -> None:
     if said:
         complain(f"The server said:\n{said}")
     if root:
-        complain(f"What was done so far is in {root}; `atk status` there says where it stands.")
+        complain(f"What was done so far is in {root}; `{_atk()} status` there says where it stands.")
 
 
 async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, log: IO[str]) -> None:  # noqa: FBT001 - anyio.run passes positions
@@ -92,14 +93,25 @@ async def _conversation(story: Story, root: str, cases: str, no_op_edit: bool, l
 
 def _farewell(story: Story, root: str) -> None:
     story.out("\nLook at it; every id above can be read:")
+    atk = _atk()
     for line in (
-        f"cd {root}",
+        f"cd {shlex.quote(root)}",
         "git log --stat",
-        "atk status",
-        "atk journal",
-        """echo '{"record_id": "ID"}' | atk call read_record --request -""",
+        f"{atk} status",
+        f"{atk} journal",
+        f"""{atk} call read_record --request '{{"record_id": "ID"}}'""",
     ):
         story.out(f"  {line}")
+
+
+def _atk() -> str:
+    """Returns how to start the `atk` that is running, from any folder and whether or not it is on the path."""
+    started = os.path.abspath(sys.argv[0])
+    beside = os.path.join(os.path.dirname(sys.executable), "atk")
+    for command in (started, beside):
+        if os.path.basename(command) == "atk" and os.access(command, os.X_OK) and os.path.isfile(command):
+            return shlex.quote(command)
+    return f"{shlex.quote(sys.executable)} -m atk_mcp.inspector"
 
 
 def _print(line: str) -> None:

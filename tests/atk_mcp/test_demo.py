@@ -20,6 +20,7 @@ ID = re.compile(r"\b[a-z]+-\d+-[a-z0-9]{4}\b")
 NUMBER = re.compile(r"[\w.+-]*\d[\w.+-]*")
 NAMES = {"B0"}
 SEED = 7
+FAREWELL = "\nLook at it; every id above can be read:"
 
 
 class Played:
@@ -75,9 +76,8 @@ class Played:
         for fact in self.story.facts:
             assert self.read(capsys, monkeypatch, fact.record_id, fact.field) == fact.value
         shown = {number for fact in self.story.facts for number in numbers(fact.shown)}
-        for line in self.lines[2:]:
-            if self.root not in line and '"ID"' not in line:
-                assert numbers(ID.sub("", line)) <= shown, line
+        for line in self.lines[2 : self.lines.index(FAREWELL)]:
+            assert numbers(ID.sub("", line)) <= shown, line
 
     def check_end(self, capsys, monkeypatch):
         found = self.round(capsys, monkeypatch)
@@ -140,6 +140,34 @@ def test_repeats_differ_and_runs_are_fresh(played, capsys, monkeypatch):
     assert outputs[0].keys() == outputs[1].keys()
     assert outputs[0] != outputs[1]
     assert any(len({o for (c, _), o in outputs[0].items() if c == case}) > 1 for case, _ in outputs[0])
+
+
+def test_the_last_lines_can_be_run_as_they_stand_without_a_path(played):
+    commands = "\n".join(played.lines[played.lines.index(FAREWELL) + 1 :])
+    record = played.story.facts[-1].record_id
+    done = subprocess.run(
+        ["sh", "-euc", commands.replace('"ID"', f'"{record}"')],
+        cwd="/",
+        env={"PATH": os.defpath, "PYTHONPATH": run._HOME, "GIT_PAGER": "cat"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"{record}" in done.stdout
+    assert "finish_round" in done.stdout
+
+
+def test_the_demo_names_the_atk_that_it_was_started_with(tmp_path, monkeypatch):
+    started = tmp_path / "an environment" / "atk"
+    started.parent.mkdir()
+    started.write_text("", encoding="utf-8")
+    started.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["an environment/atk", "demo"])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert run._atk() == f"'{started}'"
+    monkeypatch.setattr(sys, "argv", ["inspector.py", "demo"])
+    assert run._atk() == f"{tmp_path / 'python'} -m atk_mcp.inspector"
 
 
 @pytest.mark.slow
