@@ -56,14 +56,8 @@ class LegacyStore(AtkError):
 class AlreadyInitialized(AtkError):
     """The folder has a project already."""
 
-    message = (
-        "{path} has an ATK project already ({project_id}). Nothing was changed. To give it another configuration, call "
-        "initialize_project with revise: true and the whole configuration, while no Round is active."
-    )
-    next_calls = (
-        NextCall("get_status"),
-        NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration"}),
-    )
+    message = "{path} has an ATK project already ({project_id}); revise: true replaces its configuration."
+    next_calls = (NextCall("get_status"), NextCall("initialize_project", {"revise": True}, {"command": "and the rest"}))
 
     path: str
     project_id: str

@@ -93,8 +93,8 @@ class MetricSourceGiven(Model):
 
 
 class InitializeProjectRequest(WriteRequest):
-    analysis_only: Annotated[bool, Field(description="True: import and assess only; no Git, no runs.")] = False
-    revise: Annotated[bool, Field(description="True: replace the configuration, whole; no Round active.")] = False
+    analysis_only: Annotated[bool, Field(description="Import and assess only; no Git, no runs.")] = False
+    revise: Annotated[bool, Field(description="Replace the whole configuration.")] = False
     command: Annotated[
         list[str],
         Field(
@@ -106,10 +106,10 @@ class InitializeProjectRequest(WriteRequest):
     working_directory: Annotated[str, Field(description="Where the agent starts, relative to the project.")] = "."
     environment: Annotated[
         list[str],
-        Field(description="Names of variables to hand on besides PATH, HOME, LANG."),
+        Field(description="Variables to hand on besides PATH, HOME, LANG."),
     ] = []
     components: Annotated[list[ComponentGiven], Field(description="The parts of the target.")] = []
-    runtime_notes: Annotated[str, Field(description="What a person has to know to run the agent.")] = ""
+    runtime_notes: Annotated[str, Field(description="What a person has to know to run it.")] = ""
     external_effects: Annotated[
         list[EffectGiven] | None,
         Field(description="What it can act on outside; [] is nothing; needed to run."),
@@ -230,12 +230,7 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
         head=head.commit if head else None,
         branch=head.branch if head else None,
         next=steps(
-            *([NextCall("initialize_project", {"revise": True}, {"arguments": CORRECTED})] if obstacles else []),
-            *(
-                []
-                if imports_only or obstacles
-                else [NextCall("try_case", supply={"input": "one input, to see it run"})]
-            ),
+            *([] if imports_only else [CORRECT if obstacles else TRY]),
             NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}),
         ),
     )
