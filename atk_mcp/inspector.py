@@ -200,14 +200,15 @@ def _tools(given: argparse.Namespace) -> int:
 
 
 def _describe(name: str, tools: Mapping[str, Any]) -> int:
-    from operations.registry import all_operations  # noqa: PLC0415 - only the catalog has the examples
-
-    operation = _named(name, all_operations())
+    operation = _named(name)  # the list has no examples
     say(described(tools[name], operation.examples))
     return OK
 
 
-def _named(name: str, operations: Mapping[str, Operation[Any, Any]]) -> Operation[Any, Any]:
+def _named(name: str) -> Operation[Any, Any]:
+    from operations.registry import all_operations  # noqa: PLC0415 - --help needs neither models nor store
+
+    operations = all_operations()
     if (found := operations.get(name)) is None:
         near = snapshot.near(name, operations)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -223,7 +224,11 @@ def _call(given: argparse.Namespace) -> int:
         return OK
     if given.operation is None:
         raise _Usage("name an operation to call; `atk tools` lists them, `atk call --help` has examples.")
-    return _invoke(given.operation, _request(given.request), given, results.compact if given.json else _as_json)
+    arguments = _request(given.request)
+    if STAYS in _named(given.operation).request.model_fields and not given.json:
+        words = f"stays until the run has ended, whatever {STAYS} says; Ctrl-C ends what it started."
+        complain(f"atk: {given.operation} {words}")
+    return _invoke(given.operation, arguments, given, results.compact if given.json else _as_json)
 
 
 def _hold(given: argparse.Namespace) -> int:
@@ -290,14 +295,11 @@ def _invoke(
 ) -> int:
     """Runs an operation to its end, Ctrl-C being a request to stop, and prints what `show` makes of it."""
     from operations.invocation import invoke  # noqa: PLC0415 - --help needs neither models nor store
-    from operations.registry import all_operations  # noqa: PLC0415 - --help needs neither models nor store
 
-    operation = _named(name, all_operations())
+    operation = _named(name)
     if given.project is not None:
         arguments = {**arguments, "project_path": given.project}
     progress = ProgressLine(None if given.json else _EVERY)
-    if STAYS in operation.request.model_fields and not given.json:
-        complain(f"atk: {name} stays until the run has ended, whatever {STAYS} says; Ctrl-C ends what it started.")
     asked = _Asked()
     try:
         with _stoppable(asked, quiet=given.json):

@@ -48,7 +48,7 @@ def test_a_stopped_run_is_held_stopped_in_order_and_gone_on_with(target):
     said, _ = process.communicate(timeout=100)
     second = newest(target)
 
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert (second.supersedes_batch_id, second.status, second.end_reason) == (first, "interrupted", "stopped")
     assert f"Go on with: atk run {second.id}" in said
     target.forget("hold-c1")

@@ -51,7 +51,7 @@ def test_the_readme_names_only_commands_that_atk_has():
     }
     commands = build_parser()._subparsers._group_actions[0].choices
     assert named <= set(commands)
-    assert {"demo", "status", "tools", "call", "journal", "recover"} <= named
+    assert {"demo", "status", "tools", "call", "run", "journal", "recover"} <= named
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
