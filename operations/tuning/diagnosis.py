@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 
 from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch
 from storage.schema.candidates import EvidenceRef, Issue
 from storage.schema.validations import Validation
+
+_NAMED = 5
+_CLOSEST_AMONG = 5_000
+"""How many Case ids a misspelt one is held against."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,6 +28,22 @@ class DiagnosisRefused(AtkError):
     issue: str
     field: str
     problem: str
+
+
+def require_known_cases(issue: Issue, known: Collection[str]) -> None:
+    """Refuses Case ids that nothing in the project has, with the closest that there are.
+
+    Raises:
+        DiagnosisRefused: It names them.
+    """
+    strangers = [case_id for case_id in issue.case_ids if case_id not in known]
+    if not strangers:
+        return
+    closest = list(islice(known, _CLOSEST_AMONG))
+    named = [f"{c} (did you mean {near[0]}?)" if (near := get_close_matches(c, closest, 1)) else c for c in strangers]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    problem = f"names what is no Case of any dataset here: {', '.join(named[:_NAMED])}{more}"
+    raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field="case_ids", problem=problem)
 
 
 def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, Validation]) -> None:

@@ -135,7 +135,7 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
         NoIssueToAnswer: The Round has no Issue for a candidate.
         PlanInvalid: A field contradicts another one or what is stored.
     """
-    choices = _Choices(given)
+    choices = _Choices(given, [name for name in ("dataset_id", "spec_id", "judger_id") if not given.get(name)])
     where = stored.round.id
     by_id = {case.id: case for case in stored.cases}
     case_ids = tuple(choices.take("case_ids", list(by_id)))

@@ -130,6 +130,25 @@ def incremental_cases(
     return tuple(c for c in plan.case_ids if c in wanted)
 
 
+def incremental_side(
+    plan: Plan, value: Round, candidates: Collection[Candidate], validations: Sequence[Validation], issue_id: str | None
+) -> int:
+    """Returns the Executions of one side of an incremental comparison."""
+    return len(incremental_cases(plan, value, candidates, validations, issue_id)) * plan.incremental_repeats
+
+
+def stands(value: Round, revision_id: str, batches: Sequence[Batch]) -> bool:
+    """Whether a side of an incremental comparison was run for the frozen plan, or is running."""
+    frozen = value.plan.frozen_after_record if value.plan else 0
+    wanted = (value.id, revision_id, "incremental")
+    return any(
+        (b.round_id, b.revision_id, b.phase) == wanted
+        and b.status in ("sealed", "running")
+        and b.started_record > frozen
+        for b in batches
+    )
+
+
 def fixed_by_accepted(
     value: Round, candidates: Collection[Candidate], validations: Sequence[Validation]
 ) -> tuple[str, ...]:

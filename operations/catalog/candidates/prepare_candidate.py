@@ -10,16 +10,18 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.tuning import budget, lifecycle, scope
+from operations.tuning import budget, lifecycle, running, scope
 from storage import effects
 from storage.checkpoints import Change, changes_between
 from storage.errors import AtkError, NextCall
 from storage.git import Git
-from storage.projection import UnknownObject
+from storage.projection import State, UnknownObject
 from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
+from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Surroundings, in_scope, ready, shown_path
 
@@ -80,7 +82,9 @@ class AdoptedChangeOverlaps(AtkError):
 
 class PrepareCandidateRequest(WriteRequest):
     round_id: ObjectId
-    primary_issue_id: Annotated[ObjectId, Field(description="The one Issue that the change answers.")]
+    primary_issue_id: Annotated[
+        str, Field(min_length=1, description="The one Issue that the change answers: its id, or your name for it.")
+    ]
     paths: Annotated[
         list[str],
         Field(
@@ -144,6 +148,7 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
         tx.require_free("worktree", value.id)
         budget.require_candidate(value, plan, tx.state.all(Candidate))
         issue = _issue(request, plan, tx)
+        warnings = _affordable(value, plan, issue, tx.state)
         with context.project.git() as git, context.project.scratch(f"prepare-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
@@ -167,6 +172,7 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
         left = plan.budget.candidates - 1 - sum(c.round_id == value.id for c in tx.state.all(Candidate))
         response = PrepareCandidateResponse(
             message=f"{candidate.id} is a draft for {issue.id}. Edit the files, then seal it.",
+            warnings=warnings,
             round_id=value.id,
             candidate_id=candidate.id,
             issue_id=issue.id,
@@ -184,14 +190,37 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
 
 
 def _issue(request: PrepareCandidateRequest, plan: Plan, tx: Transaction) -> Issue:
-    for issue_id in (request.primary_issue_id, *request.related_issue_ids):
+    planned = [tx.state.get(Issue, issue_id) for issue_id in plan.issue_ids]
+    named = {issue.name: issue.id for issue in planned}  # a name is one Issue's within a Round
+    primary = request.primary_issue_id
+    primary = primary if primary in plan.issue_ids else named.get(primary, primary)
+    for issue_id in (primary, *request.related_issue_ids):
         if issue_id not in plan.issue_ids:
             raise IssueNotPlanned(round_id=request.round_id, issue_id=issue_id, planned=list(plan.issue_ids))
     if request.supersedes:
         earlier = tx.state.get(Candidate, request.supersedes)
-        if earlier.primary_issue_id != request.primary_issue_id or earlier.sealed_commit is None:
+        if earlier.primary_issue_id != primary or earlier.sealed_commit is None:
             raise NotSuperseding(candidate_id=earlier.id, status=earlier.status, issue_id=earlier.primary_issue_id)
-    return tx.state.get(Issue, request.primary_issue_id)
+    return tx.state.get(Issue, primary)
+
+
+def _affordable(value: Round, plan: Plan, issue: Issue, state: State) -> list[str]:
+    """Refuses a Candidate whose own side cannot be paid, and warns where its parent's is to be paid besides.
+
+    Raises:
+        BudgetExhausted: It could be sealed and never compared.
+    """
+    batches = state.all(Batch)
+    cost = running.incremental_side(plan, value, state.all(Candidate), state.all(Validation), issue.id)
+    budget.require_executions(value, plan, batches, cost, final=False, step="The candidate's side of a comparison")
+    free = budget.account(value, plan, batches).free
+    if 2 * cost <= free or running.stands(value, value.current_revision_id, batches):
+        return []
+    warning = (
+        f"A comparison of this candidate takes {cost} Executions a side, and {free} are free: its parent has not been "
+        "run yet, so only one of the two sides can be paid."
+    )
+    return [warning]
 
 
 def _adopted(git: Git, request: PrepareCandidateRequest, value: Round, around: Surroundings) -> tuple[Change, ...]:

@@ -8,13 +8,18 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.importers import stored as imports
+from operations.reading import counted
 from operations.tuning import diagnosis, lifecycle
+from storage import contents
 from storage.errors import NextCall
-from storage.projection import UnknownObject
+from storage.projection import State, UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Check, EvidenceRef, Issue
+from storage.schema.datasets import Dataset
 from storage.schema.rounds import Round
+from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 from storage.transaction import Transaction
 
@@ -110,16 +115,21 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
             raise diagnosis.DiagnosisRefused(
                 round_id=value.id, issue=names[0], field="id", problem="has to differ between the Issues of a call"
             )
+        ran = {case_id for batch in batches.values() for case_id in batch.case_ids}
+        known: dict[str, None] = {}
         stored: dict[str, str] = {}
         for given in request.issues:
             issue = _issue(given, value, earlier.get(given.id), tx, context)
+            if not ran.issuperset(issue.case_ids):
+                known = known or _known_cases(context, tx.state)
+                diagnosis.require_known_cases(issue, known)
             diagnosis.check(issue, batches, validations)
             tx.put(issue)
             stored[given.id] = issue.id
         frozen = value.plan is not None
         return tx.commit(
             StoreDiagnosisResponse(
-                message=f"{len(stored)} Issues are stored for {value.id}.",
+                message=f"{counted(len(stored), 'Issue')} stored for {value.id}.",
                 warnings=["The plan is frozen: new Issues and targets count in a later Round."] if frozen else [],
                 round_id=value.id,
                 issue_id=next(iter(stored.values())),
@@ -129,6 +139,17 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
                 else steps(NextCall("freeze_round", {"round_id": value.id, "preview": True})),
             )
         )
+
+
+def _known_cases(context: Context, state: State) -> dict[str, None]:
+    """Returns every name by which an Issue can point at a Case: of a dataset, or of what was imported."""
+    known = {c.id: None for d in state.all(Dataset) for c in contents.cases(context.project, state, d.id)}
+    for batch in state.all(ImportedBatch):
+        for record in imports.records(context.project, state, batch.id):
+            known |= dict.fromkeys(
+                str(n) for n in (record.get("case_id"), record["source"]["trace_id"], record["id"]) if n
+            )
+    return known
 
 
 def _issue(given: IssueGiven, value: Round, earlier: Issue | None, tx: Transaction, context: Context) -> Issue:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
+from operations.reading import counted
 from operations.tuning import advice, budget
 from storage.errors import AtkError, NextCall
 from storage.owners import is_alive
@@ -19,7 +20,7 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.rounds import ACTIVE, Round
+from storage.schema.rounds import ACTIVE, CLOSED, Round
 from storage.schema.validations import Validation
 from storage.worktree import read_head
 
@@ -91,6 +92,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     ]
     warnings = [str(damage)] if damage else []
     warnings += refused
+    warnings += _left_in_the_worktree(project, state)
     warnings += [f"record {u.number} ({u.operation}) is stuck: {u.error}" for u in project.unresolved]
     warnings += [f"{path} was edited by hand or rotten; it was written anew." for path in project.edited_views[:SHOWN]]
     return GetStatusResponse(
@@ -131,6 +133,24 @@ def _head(project: Project, *, analysis_only: bool) -> tuple[str | None, str | N
     except AtkError as error:
         return None, None, [str(error)]
     return head.commit, head.branch, []
+
+
+def _left_in_the_worktree(project: Project, state: State) -> list[str]:
+    """Names the Revisions that dead runs may have left in the worktree in the place of its own content."""
+    found = []
+    for run in state.runs.values():
+        batch = state.get(Batch, run.batch_id)
+        value = state.find(Round, batch.round_id)
+        if value is None or is_alive(project.store, run.owner):
+            continue
+        pending = state.find(Candidate, value.pending_candidate_id)
+        own = pending.revision_id if pending is not None and pending.revision_id else value.current_revision_id
+        if batch.revision_id != own:
+            found.append(
+                f"The process of {batch.id} is gone, and may have left {batch.revision_id} in the worktree instead of "
+                f"{own}. The next changing call, or inspect_or_recover_operation, puts {own} back."
+            )
+    return found
 
 
 def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
@@ -187,11 +207,11 @@ def _message(
     if value is not None:
         parts.append(f"{value.id} is {value.status}")
     if running:
-        parts.append(f"{len(running)} batches are running")
+        parts.append("1 batch is running" if len(running) == 1 else f"{len(running)} batches are running")
     if opened:
-        parts.append(f"{len(opened)} operations are open")
+        parts.append("1 operation is open" if len(opened) == 1 else f"{len(opened)} operations are open")
     if value is None:
-        parts.append(f"{len(state.objects.get('dataset', {}))} datasets and no Round yet")
+        parts.append(f"{counted(len(state.objects.get('dataset', {})), 'dataset')} and no Round yet")
     return "; ".join(parts) + "."
 
 
@@ -211,4 +231,5 @@ def _next(
         candidates=state.all(Candidate),
         validations=state.all(Validation),
         head=head,
+        closed={r.id for r in state.all(Round) if r.status in CLOSED},
     )

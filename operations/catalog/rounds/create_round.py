@@ -9,6 +9,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.reading import counted
 from operations.tuning import lifecycle
 from operations.tuning.identity import declared_inputs
 from storage import effects
@@ -137,9 +138,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             status=value.status,
             left_alone=left_alone[:20],
             adopted_paths=adopted[:20],
-            warnings=[f"{len(left_alone)} uncommitted files outside the scope were frozen as they are."]
-            if left_alone
-            else [],
+            warnings=_warnings(left_alone, tx.state.all(Round)),
             next=steps(
                 NextCall("store_diagnosis", {"round_id": round_id}, {"issues": "what fails and why"}),
                 NextCall("freeze_round", {"round_id": round_id, "preview": True}),
@@ -154,6 +153,20 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
         pending = tx.intend(undo, response, claims=["worktree", round_id])
     answer: CreateRoundResponse = pending.carry_out()
     return answer
+
+
+def _warnings(left_alone: list[str], rounds: list[Round]) -> list[str]:
+    found = []
+    if left_alone:
+        were = "was frozen as it is" if len(left_alone) == 1 else "were frozen as they are"
+        found.append(f"{counted(len(left_alone), 'uncommitted file')} outside the scope {were}.")
+    if opened := [r.id for r in rounds if r.status == "analysis_only"]:
+        it, verb = ("it", "is") if len(opened) == 1 else ("them", "are")
+        found.append(
+            f"{', '.join(opened[-5:])} {verb} open already and not frozen. Go on with the newest, or end {it} with "
+            "finish_round and action abandon."
+        )
+    return found
 
 
 def _runnable(tx: Transaction) -> ProjectRecord:

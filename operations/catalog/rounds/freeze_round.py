@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.execution import surrounding
 from operations.tuning import comparing, freezing, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
@@ -25,6 +28,14 @@ from storage.schema.validations import Validation
 from storage.worktree import UnsafePattern, check_patterns, ready
 
 CaseIds = list[str]
+
+_REPEATED = 1_500
+"""Bytes of a plan that an answer repeats; a longer one the caller has."""
+
+_INSTEAD = (
+    "Give plan.incremental_repeats and plan.final_repeats for more repeats, plan.margin for another margin, or a "
+    "larger dataset; a frozen plan cannot be changed."
+)
 
 
 class BudgetGiven(Model):
@@ -101,6 +112,7 @@ class FreezeRoundResponse(Response):
         lifecycle.WrongRoundStatus,
         lifecycle.AnotherRoundActive,
         lifecycle.BaselineDrifted,
+        lifecycle.SurroundingsChanged,
         freezing.DatasetNotChosen,
         freezing.JudgerNotChosen,
         freezing.NoIssueToAnswer,
@@ -122,22 +134,34 @@ def freeze_round(request: FreezeRoundRequest, context: Context) -> FreezeRoundRe
     plan cannot be changed. Runs made before are never a side of a comparison: run both sides anew.
     """
     if request.preview:
-        plan, value, facts = _planned(request, context, context.project.state())
-        return _response(value, plan, facts, frozen=False)
+        return _response(request, _planned(request, context, context.project.state()), frozen=False)
     with context.transaction() as tx:
-        plan, value, facts = _planned(request, context, tx.state)
-        with context.project.git() as git:
+        planned = _planned(request, context, tx.state)
+        value, plan = planned.round, planned.plan
+        with context.project.git() as git, context.project.scratch(f"freeze-{tx.number}") as scratch:
             head = ready(git)
-        lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            lifecycle.require_at(value, head=head.commit, branch=head.branch)
+            with suppress(lifecycle.FilesInTheWay):  # a change within the scope is prepare_candidate's to refuse
+                surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch)
         tx.put(lifecycle.changed(value, status="ready", plan=plan, plan_digest=_digest(plan), issue_ids=plan.issue_ids))
-        return tx.commit(_response(value, plan, facts, frozen=True))
+        return tx.commit(_response(request, planned, frozen=True))
 
 
 def _digest(plan: Plan) -> str:
     return digest(canonical(plan.model_dump(mode="json")))
 
 
-def _planned(request: FreezeRoundRequest, context: Context, state: State) -> tuple[Plan, Round, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Planned:
+    """A plan, the Round that it is for, what it can detect, and what a person should know before it is frozen."""
+
+    plan: Plan
+    round: Round
+    detectable: dict[str, Any]
+    warnings: list[str]
+
+
+def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Planned:
     value = state.get(Round, request.round_id)
     lifecycle.require_status(value, "freeze_round", "analysis_only")
     lifecycle.require_no_active(state.all(Round))
@@ -166,10 +190,30 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> tup
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
     charged = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
     looks = {c: charged[f] for c, f in plan.case_fingerprints.items() if f in charged}
-    return plan, value, planning.check_plan(plan, looks=looks)
+    detectable = planning.check_plan(plan, looks=looks)
+    warnings = [f"{said} {_INSTEAD}" for said in detectable.get("warnings", [])]
+    used_judgers = dict.fromkeys(a.judger_id for a in state.all(Assessment) if a.batch_id in evidence)
+    if not given.get("judger_id") and len(used_judgers) > 1:
+        warnings.append(
+            f"The Round's evidence was judged by {', '.join(list(used_judgers)[:5])}; the plan takes {judger_id}, the "
+            "newest assessment's. Give plan.judger_id, and plan.spec_id, for another."
+        )
+    return _Planned(plan, value, detectable, warnings)
 
 
-def _response(value: Round, plan: Plan, facts: dict[str, Any], *, frozen: bool) -> FreezeRoundResponse:
+def _repeated(request: FreezeRoundRequest) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the arguments that freeze what a preview showed, and what the caller has to add where it is too long."""
+    arguments: dict[str, Any] = {"round_id": request.round_id}
+    if request.plan is None:
+        return arguments, {}
+    given = request.plan.model_dump(mode="json", exclude_none=True)
+    if len(canonical(given)) > _REPEATED:
+        return arguments, {"plan": "the same as in the preview"}
+    return {**arguments, "plan": given}, {}
+
+
+def _response(request: FreezeRoundRequest, planned: _Planned, *, frozen: bool) -> FreezeRoundResponse:
+    value, plan = planned.round, planned.plan
     compared = len({*plan.protection_case_ids, *(c for ids in plan.target_case_ids_by_issue.values() for c in ids)})
     run = {"round_id": value.id, "dataset_id": plan.dataset_id, "revision_id": value.baseline_revision_id}
     return FreezeRoundResponse(
@@ -191,10 +235,11 @@ def _response(value: Round, plan: Plan, facts: dict[str, Any], *, frozen: bool) 
             "incremental_side": compared * plan.incremental_repeats,
             "final_side": side(plan),
         },
-        detectable=facts,
+        detectable=planned.detectable,
+        warnings=planned.warnings,
         next=steps(NextCall("run_evaluation", {**run, "phase": "incremental"}))
         if frozen
-        else steps(NextCall("freeze_round", {"round_id": value.id})),
+        else steps(NextCall("freeze_round", *_repeated(request))),
     )
 
 

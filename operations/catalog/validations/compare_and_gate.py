@@ -11,6 +11,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.importers._assessment_csv import read_assessment_csv
+from operations.reading import counted
 from operations.tuning import comparing, lifecycle, running
 from operations.tuning.gate import GateQuestion, decide
 from operations.tuning.ledger import alpha_of_look, next_look
@@ -84,8 +85,9 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
         sides = _sides(request, subject, tx.state)
         for side in sides:
             comparing.check_side(side, value, plan, request.mode)
+        left_out = _left_out(plan, subject)
         if known := _same(request, tx.state):
-            return tx.commit(_response(known, value, "This comparison was made before"))
+            return tx.commit(_response(known, value, "This comparison was made before", warnings=left_out))
         tables = [_table(context, tx.state, side, plan, subject) for side in sides]
         look = _look(tx.state, plan, subject, request.mode)
         result = decide(_question(plan, subject, tables, look, sides, tx.state.get(Judger, plan.judger_id)))
@@ -122,7 +124,7 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
                     created_at=context.timestamp,
                 )
             )
-            return tx.commit(_response(validation, value, result.result, result))
+            return tx.commit(_response(validation, value, result.result, result, warnings=left_out))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,15 +254,29 @@ def _question(  # noqa: PLR0913, PLR0917 - what a result depends on
     )
 
 
-def _response(found: Validation, value: Round, lead: str, result: GateResult | None = None) -> CompareAndGateResponse:
+def _left_out(plan: Plan, subject: _Subject) -> list[str]:
+    """Says which Cases of the plan an incremental comparison leaves to others, and why."""
+    left = [c for c in plan.case_ids if c not in subject.case_ids]
+    if not left:
+        return []
+    elsewhere = {c: issue for issue, ids in plan.target_case_ids_by_issue.items() for c in ids}
+    named = [f"{c} ({elsewhere[c]})" if c in elsewhere else c for c in left]
+    shown = ", ".join(named[:8]) + (f" and {len(named) - 8} more" if len(named) > 8 else "")  # noqa: PLR2004 - fits a line
+    reason = "targets of other Issues, or not protected by the plan; the final validation compares them"
+    return [f"{counted(len(left), 'Case')} of the plan left out of this comparison: {shown}: {reason}."]
+
+
+def _response(
+    found: Validation, value: Round, lead: str, result: GateResult | None = None, *, warnings: list[str]
+) -> CompareAndGateResponse:
     summary = result.summary if result else found.summary
     decide_it = {"round_id": value.id, "validation_id": found.id}
     if found.mode == "incremental":
-        action = "keep" if found.result == "pass" else "reject"
-        follow = NextCall(
-            "decide_candidate",
-            {**decide_it, "candidate_id": found.candidate_id, "action": action},
-            {"reason": "why", **({} if action == "keep" else {"action": "reject or defer"})},
+        decide_it["candidate_id"] = str(found.candidate_id)
+        follow = (
+            NextCall("decide_candidate", {**decide_it, "action": "keep"}, {"reason": "why"})
+            if found.result == "pass"
+            else NextCall("decide_candidate", decide_it, {"action": "reject or defer", "reason": "why"})
         )
     else:
         action = "complete" if found.result == "pass" else "complete_with_override"
@@ -272,5 +288,6 @@ def _response(found: Validation, value: Round, lead: str, result: GateResult | N
         candidate_id=found.candidate_id,
         result=found.result,
         summary=summary,
+        warnings=warnings,
         next=steps(follow, NextCall("read_record", {"record_id": found.id})),
     )

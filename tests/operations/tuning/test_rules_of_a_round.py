@@ -140,6 +140,7 @@ def test_cases_that_an_accepted_candidate_fixed_are_compared_from_then_on():
 def a_batch(**more):
     usual = {"id": "batch-1-b", "status": "sealed", "phase": "final", "revision_id": B0, "round_id": "round-1-r"}
     usual |= {"counts": {"completed": 6}, "slots": 6, "case_ids": ("a",), "missing_record_ids": (), "started_record": 9}
+    usual |= {"dataset_id": "dataset-1-d", "repeats": 1}
     return Batch.model_construct(**{**usual, **more})
 
 
@@ -212,7 +213,11 @@ def advised(value=None, **stored):
 
 def test_advice_follows_the_loop_and_never_offers_what_would_be_refused():
     data = [Dataset.model_construct(id="dataset-1-d")]
-    plan = Plan.model_construct(budget=Budget(executions=99, candidates=1), frozen_after_record=1, dataset_id="d")
+    plan = Plan.model_construct(
+        budget=Budget(executions=99, candidates=1), frozen_after_record=1, dataset_id="d", case_ids=("a",),
+        protection_case_ids=(), target_case_ids_by_issue={"issue-1-i": ("a",)}, issue_ids=("issue-1-i",),
+        incremental_repeats=1, final_repeats=1, spec_id="spec-1-s", judger_id="judger-1-j",
+    )  # fmt: skip
     value = Round.model_construct(
         id="round-1-r", status="optimizing", plan=plan, accepted_candidate_ids=(), pending_candidate_id=None,
         baseline_revision_id=B0, current_revision_id=B0,
