@@ -240,3 +240,24 @@ def test_the_next_call_of_an_unfinished_batch_finishes_it(target):
     made = target.call(step.tool, **step.arguments, wait_seconds=100)
     followed = target.call("wait_for_batch", batch_id=old_id).next[0]
     assert (made.status, followed.arguments) == ("sealed", {"batch_id": made.batch_id})
+
+
+def test_a_final_side_that_was_interrupted_is_finished_and_costs_one_side(at):
+    target = at("kept")
+    target.ids["spec_id"], target.ids["judger_id"] = target.round.plan.spec_id, target.round.plan.judger_id
+    before = account_of(target)
+    given = {"round_id": target.round_id, "revision_id": target.b0, "phase": "final", "wait_seconds": 100}
+    lost = target.call("run_evaluation", spend_limit={"metric": "duration_seconds", "limit": 1e-9}, **given)
+    assert (lost.status, account_of(target).used) == ("interrupted", before.used)
+    made = target.call("run_evaluation", continue_batch_id=lost.batch_id, wait_seconds=100)
+
+    after = account_of(target)
+    side = budget.side(target.round.plan)
+    assert (made.status, made.phase, made.counts["done"]) == ("sealed", "final", side)
+    assert (after.used, after.reserve) == (before.used + side, before.reserve - side)
+    assert target.refusal("run_evaluation", **given).code == "final_side_stands"
+    assert target.judge(made.batch_id)
+
+
+def account_of(target):
+    return budget.account(target.round, target.round.plan, target.state.all(Batch))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operations.tuning.budget import BudgetExhausted, account, require_candidate, require_executions, side, spent
+from operations.tuning.budget import BudgetExhausted, account, cost, require_candidate, require_executions, side, spent
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Budget, Plan, Round
@@ -166,3 +166,39 @@ def test_every_draft_stays_spent(status):
     with pytest.raises(BudgetExhausted) as refused:
         require_candidate(a_round(), a_plan(candidates=2), drafted)
     assert (refused.value.unit, refused.value.used, refused.value.left) == ("candidates", 2, 0)
+
+
+def a_successor(n, of, slots, carried, *, status="sealed", phase="final", done=None):
+    made = a_batch(n, slots, status, phase, done=slots if done is None else done)
+    return made.model_copy(update={"supersedes_batch_id": of.id, "carried": carried})
+
+
+def test_continued_batch_is_charged_for_what_it_starts_and_not_for_what_it_carries():
+    old = a_batch(1, 8, "interrupted", done=5).model_copy(update={"unknown_record_ids": ("a",)})
+    running = a_successor(2, old, 8, 5, status="running", phase="incremental")
+    ended = a_successor(2, old, 8, 5, phase="incremental")
+
+    assert (spent(old), spent(running), spent(ended)) == (6, 3, 3)
+    assert account(a_round(), a_plan(), [old, ended]).used == 9
+
+
+def test_first_lost_final_side_costs_one_side_however_it_is_finished():
+    plan = a_plan(cases=4, final=2, executions=16)
+    lost = a_batch(1, 8, "interrupted", "final", done=5).model_copy(update={"unknown_record_ids": ("a",)})
+    again = a_successor(2, lost, 10, 5)  # two attempts that were cancelled are linked to new ones, and three are due
+    whole = a_successor(2, lost, 8, 0)
+
+    assert account(a_round("revision-1"), plan, [lost]).used == 0
+    for successor in (again, whole):
+        now = account(a_round("revision-1"), plan, [lost, successor])
+        assert (now.used, now.reserve) == (8, 8)
+        assert cost(a_round("revision-1"), plan, [lost], successor) == 8
+
+
+def test_final_side_that_is_lost_twice_pays_for_its_second_loss():
+    plan = a_plan(cases=4, final=2, executions=40)
+    first = a_batch(1, 8, "interrupted", "final", done=4)
+    second = a_successor(2, first, 8, 4, status="interrupted", done=6).model_copy(update={"unknown_record_ids": ("a",)})
+    third = a_successor(3, second, 8, 6)
+
+    assert account(a_round("revision-1"), plan, [first, second, third]).used == 8 + 1
