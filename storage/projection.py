@@ -185,17 +185,17 @@ def _without(state: State, position: Position, number: int) -> State:
 def _record(state: State, body: Mapping[str, Any]) -> None:
     """Takes in what a record made: objects, files and response. All is read before any of it is taken in."""
     number = body["n"]
-    made = {
-        kind: {k: KINDS[kind].model_validate(v) for k, v in records.items()}
-        for kind, records in body.get("objects", {}).items()
-    }
+    made: dict[str, dict[str, Record]] = {}
+    for kind, records in body.get("objects", {}).items():
+        model = KINDS[kind]  # also of a kind without objects: one that is not known is damage
+        made[kind] = {k: model.model_validate(v) for k, v in records.items()}
     files = {k: Stored(v["sha256"], v["size"]) for k, v in body.get("files", {}).items()}
     requests = {}
     if body.get("request_id") is not None:
         answer = {**body["response"], "journal_record": number}
         requests[body["request_id"]] = RequestMade(number, body["arguments_digest"], answer)
-    for kind, records in made.items():
-        cast("dict[str, dict[str, Record]]", state.objects).setdefault(kind, {}).update(records)
-        cast("dict[tuple[str, str], int]", state.written).update(dict.fromkeys(((kind, k) for k in records), number))
+    for kind, found in made.items():
+        cast("dict[str, dict[str, Record]]", state.objects).setdefault(kind, {}).update(found)
+        cast("dict[tuple[str, str], int]", state.written).update(dict.fromkeys(((kind, k) for k in found), number))
     cast("dict[str, Stored]", state.files).update(files)
     cast("dict[str, RequestMade]", state.requests).update(requests)
