@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,21 @@ class Page:
 
     value: Any
     next_cursor: str | None
+
+
+class Rows(list[Any]):
+    """A list whose items are made when they are looked at: a page of a large file costs a page."""
+
+    def __init__(self, raw: Iterable[Any], make: Callable[[Any], Any]) -> None:
+        super().__init__(raw)
+        self._make = make
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, super().__iter__())
+
+    def __getitem__(self, which: Any) -> Any:  # noqa: ANN401 - a slice stays rows, a number gives an item
+        found = super().__getitem__(which)
+        return Rows(found, self._make) if isinstance(which, slice) else self._make(found)
 
 
 def select(record_id: str, value: Any, field: str | None) -> Any:  # noqa: ANN401 - any JSON
@@ -118,6 +133,8 @@ def outline(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(found: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(found, Rows):
+        return {"left_out": f"{len(found)} items: ask for this field"} if found else []
     size = _size(found)
     if size <= _INLINE:
         return _cleaned(found)

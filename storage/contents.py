@@ -33,10 +33,16 @@ def checked(project: Project, state: State, path: str) -> bytes:
     return data
 
 
+def lines(project: Project, state: State, path: str) -> list[bytes]:
+    """Returns the lines of a recorded file of JSON lines, not yet parsed."""
+    return [line for line in checked(project, state, path).split(b"\n") if line]
+
+
 def cases(project: Project, state: State, dataset_id: str) -> list[Case]:
     """Returns the Cases of a dataset, in the order of its source."""
-    data = checked(project, state, f"datasets/{dataset_id}/cases.jsonl")
-    return [Case.model_validate(json.loads(line)) for line in data.split(b"\n") if line]
+    return [
+        Case.model_validate(json.loads(line)) for line in lines(project, state, f"datasets/{dataset_id}/cases.jsonl")
+    ]
 
 
 def records(project: Project, state: State, batch_id: str) -> list[EvidenceRecord]:
@@ -46,10 +52,8 @@ def records(project: Project, state: State, batch_id: str) -> list[EvidenceRecor
 
 def raw_records(project: Project, state: State, batch_id: str) -> Iterator[dict[str, Any]]:
     """Yields the Records of a sealed batch as plain values."""
-    data = checked(project, state, f"evidence/{batch_id}/records.jsonl")
-    for line in data.split(b"\n"):
-        if line:
-            yield json.loads(line)
+    for line in lines(project, state, f"evidence/{batch_id}/records.jsonl"):
+        yield json.loads(line)
 
 
 def slots(project: Project, state: State, batch_id: str) -> Iterator[Slot]:

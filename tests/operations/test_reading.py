@@ -105,3 +105,18 @@ def test_field_that_is_not_there_is_refused_with_those_that_are(field):
 
 def test_one_thing_is_not_told_as_several():
     assert [counted(n, "Case") for n in (0, 1, 2)] == ["0 Cases", "1 Case", "2 Cases"]
+
+
+def test_rows_make_only_the_items_that_are_looked_at():
+    made = []
+
+    def make(raw):
+        made.append(raw)
+        return {"n": raw}
+
+    rows = reading.Rows(range(1_000), make)
+    found = reading.page("batch-1-abcd", rows, "990")
+    assert (found.value[0], found.next_cursor, len(rows)) == ({"n": 990}, None, 1_000)
+    assert made == list(range(990, 1_000))
+    assert reading.outline({"rows": rows}) == {"rows": {"left_out": "1000 items: ask for this field"}}
+    assert reading.select("batch-1-abcd", {"rows": rows}, "rows.7.n") == 7

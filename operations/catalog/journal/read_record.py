@@ -73,8 +73,9 @@ def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordRespo
     revisions, specifications, judgers and journal records. Stored files are checked against their digests.
     """
     project = context.project
-    kind, value = _found(request.record_id, context, project.state())
-    masked = project.masker.value(value)
+    state = project.state()
+    kind, value = _found(request.record_id, context, state)
+    masked = {**project.masker.value(value), **_content(kind, request.record_id, context, state)}
     chosen = reading.select(request.record_id, masked, request.field)
     page = reading.page(request.record_id, chosen, request.cursor)
     more = {"record_id": request.record_id, "field": request.field, "cursor": page.next_cursor}
@@ -95,7 +96,7 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
     for kind, records in state.objects.items():
         if record_id in records:
             value = {**records[record_id].model_dump(mode="json"), "journal_record": state.written[kind, record_id]}
-            return kind, {**value, **_content(kind, record_id, context, state)}
+            return kind, value
     for look in (_journal_record, _case, _attempt, _imported):
         found = look(record_id, context, state)
         if found is not None:
@@ -117,8 +118,11 @@ def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str
     dataset_id, slash, case_id = record_id.partition("/")
     if not slash or state.find(Dataset, dataset_id) is None:
         return None
-    cases = contents.cases(context.project, state, dataset_id)
-    return next((("case", c.model_dump(mode="json")) for c in cases if c.id == case_id), None)
+    for line in contents.lines(context.project, state, f"datasets/{dataset_id}/cases.jsonl"):
+        found: dict[str, Any] = json.loads(line)
+        if found["id"] == case_id:
+            return "case", found
+    return None
 
 
 def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
@@ -144,21 +148,23 @@ def _imported(record_id: str, context: Context, state: State) -> tuple[str, dict
 
 
 def _content(kind: str, record_id: str, context: Context, state: State) -> dict[str, Any]:
-    """What an object's file holds, for the kinds that have one."""
-    project = context.project
+    """What an object's file holds, for the kinds that have one; each item is masked as a whole before it is shown."""
+    project, mask = context.project, context.project.masker.value
     match kind:
         case "dataset":
-            return {"cases": [c.model_dump(mode="json") for c in contents.cases(project, state, record_id)]}
+            lines = contents.lines(project, state, f"datasets/{record_id}/cases.jsonl")
+            return {"cases": reading.Rows(lines, lambda line: mask(json.loads(line)))}
         case "batch" if f"evidence/{record_id}/records.jsonl" in state.files:
-            return {"records": list(contents.raw_records(project, state, record_id))}
+            lines = contents.lines(project, state, f"evidence/{record_id}/records.jsonl")
+            return {"records": reading.Rows(lines, lambda line: mask(json.loads(line)))}
         case "import":
-            return {"records": list(islice(stored.records(project, state, record_id), FIRST_RECORDS))}
+            return {"records": reading.Rows(islice(stored.records(project, state, record_id), FIRST_RECORDS), mask)}
         case "assessment":
             data = contents.checked(project, state, f"assessments/{record_id}/assessment.csv")
-            return {"rows": [row.model_dump(mode="json") for row in read_assessment_csv(data)]}
+            return {"rows": reading.Rows(read_assessment_csv(data), lambda row: mask(row.model_dump(mode="json")))}
         case "validation":
             text = contents.checked(project, state, f"validations/{record_id}/comparison.csv").decode()
-            return {"comparison": text.split("\n")[:-1]}
+            return {"comparison": reading.Rows(text.split("\n")[:-1], mask)}
         case _:
             return {}
 
