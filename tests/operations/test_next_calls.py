@@ -22,7 +22,7 @@ GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
 ELSEWHERE = {
     "adapter_script_changed",  # tests/operations/execution
-    "adapter_script_changed",  # tests/operations/execution
+    # tests/operations/execution
     "adopted_change_overlaps",  # test_adopting
     "already_followed",  # test_successors
     "attendant_lost",  # tests/operations/execution
