@@ -30,6 +30,10 @@ def required(operation, target):
         "target_commit": "f" * 40,
         "source": "missing.csv",
         "record_id": target.round_id,
+        "input": "x",
+        "source_kind": "langfuse",
+        "source_namespace": "exports",
+        "mapping_version": "1",
         "issues": [{"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["nobody"]}],
     }
     return {name: known[name] for name, field in operation.request.model_fields.items() if field.is_required()}
@@ -40,7 +44,8 @@ def test_malformed_arguments_are_refused_by_name_and_change_nothing(name, target
     operation = OPERATIONS[name]
     good, before = required(operation, target), target.facts()
     wrong = {"no_such_field": 1, "project_path": 3}
-    wrong |= {field: [[["no field takes this"]]] for field in operation.request.model_fields}
+    takes_anything = {"input"}
+    wrong |= {field: [[["no field takes this"]]] for field in set(operation.request.model_fields) - takes_anything}
 
     for field, value in wrong.items():
         error = target_refusal(target, name, {**good, field: value})
@@ -167,4 +172,4 @@ def test_refused_call_does_not_spend_its_request_id(at):
 def test_every_writing_operation_takes_a_request_id_or_is_idempotent():
     without = {n for n, o in OPERATIONS.items() if "request_id" not in o.request.model_fields and not is_reading(o)}
 
-    assert without == {"wait_for_batch", "stop_batch"}
+    assert without == {"wait_for_batch", "stop_batch", "try_case"}
