@@ -235,6 +235,7 @@ class Loop:
         decided = await self.session.follow(
             compared,
             "decide_candidate",
+            action="keep" if compared["result"] == "pass" else "reject",
             reason=f"the gate says {compared['result']}",
             message=edit.message.format(**_words(problem)),
         )

@@ -118,7 +118,8 @@ def version_notes(before: Observation, after: Observation) -> VersionNotes:
         drift += _drift(first, second)
         if first.issue is not None and first.issue == second.issue:
             problems.append(f"The version of {first.component_id} is not what it has to be: {first.detail}.")
-        if first.missing and second.missing:
+        # A candidate may move or delete what is variable; the tree says so already.
+        if first.missing and second.missing and first.change_role == "fixed":
             problems.append(f"There is nothing at the source_path of {first.component_id}.")
     for name in ("platform", "python"):
         if before.environment.get(name) != after.environment.get(name):

@@ -66,7 +66,7 @@ def running(target):
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 state = file.read().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # it may end between the open and the read
             continue
         if state != "Z":
             found.append(pid)

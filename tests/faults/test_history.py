@@ -131,7 +131,7 @@ def test_a12_hooks_that_strip_trailers_or_refuse_and_a_missing_identity_do_not_h
 
 def test_a13_the_final_reserve_is_set_aside_anew_after_a_rollback(tmp_path):
     """In ATK 1.0.0 the reserve was gone once the final sides had run: after a rollback incremental runs ate all."""
-    story = Story(tmp_path).open(budget={"candidates": 3, "executions": 24})
+    story = Story(tmp_path).open(budget={"candidates": 3, "executions": 25})
     story.keep(lambda: story.target.write("prompt.txt", REFUNDS))
     story.run(phase="final")
     story.run(story.round.current_revision_id, phase="final")
@@ -140,7 +140,7 @@ def test_a13_the_final_reserve_is_set_aside_anew_after_a_rollback(tmp_path):
     assert story.account.reserve == len(story.round.plan.case_ids)
     used = story.account.used
     story.run()
-    assert story.account.free == 24 - used - 4 - 4
+    assert story.account.free == 25 - used - 4 - 4
     with pytest.raises(BudgetExhausted) as refused:
         story.run()
     assert (refused.value.used, refused.value.reserve, refused.value.left) == (used + 4, 4, 1)

@@ -38,7 +38,7 @@ def test_a3_a_batch_is_a_side_only_of_the_round_and_revision_that_it_ran(tmp_pat
     assert verdict.result == "regression"
     with pytest.raises(ResultForbids):
         story.decide(candidate_id, "keep")
-    assert story.account.used == before + 4 + 3
+    assert story.account.used == before + 4 + 4  # a side runs the targets of every Issue
 
 
 def test_a3_a_run_names_a_revision_that_the_server_issued_to_this_round_and_no_commit_beside(tmp_path):

@@ -150,7 +150,7 @@ def test_refusal_of_dirty_files_lists_them_and_the_ways_out(at):
 
     error = target.refusal("create_round")
 
-    assert error.facts == {"paths": ["prompt.txt"]}
+    assert error.facts["paths"] == ["prompt.txt"]
     assert "adopt: worktree" in str(error)
     assert "narrow allowed_paths" in str(error)
     assert (error.next[0].tool, error.next[0].arguments) == ("create_round", {"adopt": "worktree"})

@@ -33,7 +33,8 @@ def test_a_smoke_run_shows_the_attempt_and_leaves_nothing(target):
         "import json, sys; json.dump([{'component_id': 'prompt', 'password': 'hunter22horse'}], "
         "open(sys.argv[1] + '/loading.json', 'w')); print('api_key=abc123def456 for', sys.argv[2])"
     )
-    target.initialize(command=python(script))
+    target.write("leaky.py", script)
+    target.initialize(command=[sys.executable, "leaky.py", "{output_dir}", "{input}"])
     smoke = target.call("try_case", input={"q": 1}).smoke
     assert (smoke.outcome, smoke.end, smoke.exit_code, smoke.notes) == ("completed", "exited", 0, [])
     assert 'for {"q":1}' in smoke.output

@@ -72,7 +72,9 @@ def test_components_are_digested_as_files_folders_links_or_nothing(tmp_path):
     (tmp_path / "code" / "__pycache__").mkdir(parents=True)
     (tmp_path / "code" / "a.py").write_text("1")
     names = ("prompt", "code", "absent")
-    made = project(*(Component(component_id=n, role="x", change_role="variable", source_path=n) for n in names))
+    roles = ("variable", "variable", "fixed")
+    found = zip(names, roles, strict=True)
+    made = project(*(Component(component_id=n, role="x", change_role=r, source_path=n) for n, r in found))
     first = look(tmp_path, made)
     (tmp_path / "code" / "__pycache__" / "a.pyc").write_text("cache")
     assert version_notes(first, look(tmp_path, made)).drift == ()
@@ -146,3 +148,8 @@ def test_another_interpreter_is_drift():
     before = observed(version="1")
     after = before.model_copy(update={"environment": {"platform": "x", "python": {"version": "3"}}})
     assert version_notes(before, after).drift == ("The environment's python changed while the batch ran.",)
+
+
+def test_a_variable_component_that_the_candidate_moved_away_is_no_problem(tmp_path):
+    made = project(Component(component_id="prompt", role="x", change_role="variable", source_path="moved"))
+    assert version_notes(look(tmp_path, made), look(tmp_path, made)).problems == ()
