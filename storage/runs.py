@@ -56,14 +56,17 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
     stored = _write_records(project, batch.id, attempts)
     around = _around(project, state, batch, attempts)
     sealed = _sealed(project, batch, attempts, stored, changed, around)
-    path = f"evidence/{batch.id}/{RECORDS}"
+    files = {f"evidence/{batch.id}/{RECORDS}": stored}
+    log = f"evidence/{batch.id}/{FILE}"
+    if project.store.exists(log):  # there is none when nothing began
+        files[log] = project.store.digest(log)
     return {
         "kind": "run_sealed",
         "op": "run_evaluation",
         "at": run.at,
         "batch_id": batch.id,
         "objects": {"batch": {batch.id: sealed.model_dump(mode="json")}},
-        "files": {path: {"sha256": stored.sha256, "size": stored.size}},
+        "files": {path: {"sha256": found.sha256, "size": found.size} for path, found in files.items()},
         "response": {},
     }
 
