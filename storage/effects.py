@@ -74,6 +74,17 @@ def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) 
                 raise ValueError(f"BUG: no step {other!r}")
 
 
+def take_back(git: Git, steps: Sequence[Step], *, since_ns: int) -> None:
+    """Removes the refs of ATK's own that `steps` made, for an intent that is given up: a new try makes its own.
+
+    Raises:
+        AtkError: A ref could not be removed; the intent then stays open and is finished at the next call.
+    """
+    for step in steps:
+        if step["do"] == "hold" and git.ref(step["ref"]) == step["commit"]:
+            git_states.release(git, step["ref"], step["commit"], intent_time_ns=since_ns)
+
+
 def untouched(git: Git, steps: Sequence[Step], scratch: str) -> bool:
     """Whether none of `steps` that touches what is the user's has begun, so that giving up changes nothing."""
     return not any(_begun(git, step, scratch) for step in steps)

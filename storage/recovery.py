@@ -65,11 +65,13 @@ def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unr
 def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
     with project.git() as git, project.scratch(intent.owner) as scratch:
         body: Mapping[str, Any] = {"intent": intent.number, "op": intent.operation, "at": intent.at, "recovered": True}
+        since_ns = int(intent.frame["since_ns"])
         try:
-            effects.make_it_so(git, intent.steps, since_ns=int(intent.frame["since_ns"]), scratch=scratch)
+            effects.make_it_so(git, intent.steps, since_ns=since_ns, scratch=scratch)
         except AtkError as error:
             if not effects.untouched(git, intent.steps, scratch):
                 raise
+            effects.take_back(git, intent.steps, since_ns=since_ns)
             state = project.append({**body, "kind": "undone", "reason": str(error)}, held)
         else:
             state = project.append({**body, "kind": "done"}, held)
