@@ -10,13 +10,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from storage.errors import AtkError, NextCall
 
-PLACEHOLDERS = ("input", "input_file", "attachments_file", "output_dir", "case_id", "repeat_index")
+PLACEHOLDERS = ("input", "input_file", "attachments_file", "output_dir", "events_file", "case_id", "repeat_index")
 """What a command may ask for."""
 
 _ALIKE = (
@@ -90,6 +90,11 @@ def check_template(command: object) -> tuple[str, ...]:
     if used.isdisjoint({"input", "input_file", "case_id"}):
         return (_ALIKE,)
     return ()
+
+
+def placeholders(command: Iterable[str]) -> frozenset[str]:
+    """Returns the names that a command asks for; a literal `{{name}}` is none of them."""
+    return frozenset(name for argument in command for name in _names(argument))
 
 
 def expand(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

@@ -141,8 +141,7 @@ class Preparer:
 
 def asked(template: tuple[str, ...]) -> frozenset[str]:
     """Returns the placeholders that a command has."""
-    names = (*_FILES, "input", "output_dir", "events_file")
-    return frozenset(name for name in names if any(f"{{{name}}}" in argument for argument in template))
+    return command.placeholders(template)
 
 
 def _set_aside(path: str) -> None:

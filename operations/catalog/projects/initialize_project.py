@@ -99,7 +99,8 @@ class InitializeProjectRequest(WriteRequest):
         list[str],
         Field(
             description="How one attempt is started: a list, never a shell line. Placeholders: "
-            "{input} {input_file} {attachments_file} {output_dir} {case_id} {repeat_index}; {{ and }} are braces."
+            "{input} {input_file} {attachments_file} {output_dir} {events_file} {case_id} {repeat_index}; {{ and }} "
+            "are braces."
         ),
     ] = []
     python: Annotated[str | None, Field(description="The target's Python.")] = None

@@ -114,8 +114,8 @@ class PythonOptions(Value):
     """A Python callable of the target, called by `.atk/adapters/runner.py` on the project's `python`."""
 
     call: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
-    """`module:function`. It is called with the Case's input, and by name with case_id, repeat_index, attachments and
-    output_dir where it has such parameters. It may be async."""
+    """`module:function`. It is called with the Case's input, and by name with case_id, repeat_index, attachments,
+    output_dir and events_file where it has such parameters. It may be async."""
     path: list[str] = []
     """Folders, relative to the working folder, that come first in sys.path; the working folder is always there."""
     infrastructure: list[str] = []

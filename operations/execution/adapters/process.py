@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from operations.execution import command
 from operations.execution.adapters.options import PythonOptions, check_options
 from operations.execution.adapters.variables import variables
 from storage.errors import AtkError, NextCall
@@ -23,6 +22,7 @@ RUNNER = ".atk/adapters/runner.py"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _CASE = ("--case-id", "{case_id}", "--repeat-index", "{repeat_index}", "--attachments-file", "{attachments_file}")
 _FILES = ("--input-file", "{input_file}", "--output-dir", "{output_dir}")
+_EVENTS = ("--events-file", "{events_file}")
 
 _IN_FOLDER = """\
 case /$1/ in */../*) echo "The Case's working folder $1 leaves the target." >&2; exit 75;; esac
@@ -94,8 +94,7 @@ def agent_process(  # noqa: PLR0913 - the configuration and what an attempt depe
     options = check_options(project.adapter, project.adapter_options)
     plain = options.model_dump(mode="json")
     codes = tuple(sorted({*project.infrastructure_exit_codes, INFRA_ERROR}))
-    events = "{events_file}" if "events_file" in command.PLACEHOLDERS else "{output_dir}/events.jsonl"
-    files = (*_FILES, "--events-file", events)
+    files = (*_FILES, *_EVENTS)
     if project.adapter == "http":
         plain["timeout_seconds"] = timeout_seconds
         made = AgentProcess(_own("http_client.py", *files, *_CASE), _told(environment, plain), folder, codes)
@@ -103,7 +102,8 @@ def agent_process(  # noqa: PLR0913 - the configuration and what an attempt depe
         made = AgentProcess(_own("codex_skill.py", *files), _told(environment, plain), folder, codes)
     elif isinstance(options, PythonOptions):
         script = runner or pinned_runner(root, str(project.adapter_sha256))
-        made = AgentProcess(_python(project.python, script, options), environment, folder, codes)
+        events = _EVENTS if project.adapter_sha256 == digest(runner_template()) else ()  # earlier scripts take none
+        made = AgentProcess((*_python(project.python, script, options), *events), environment, folder, codes)
     else:
         made = AgentProcess(project.command, environment, folder, project.infrastructure_exit_codes)
     if project.case_environment or project.case_working_directory:

@@ -22,7 +22,7 @@ COMPLETED, AGENT_ERROR, INFRA_ERROR = 0, 1, 75
 def main() -> int:
     """Makes the attempt and returns the exit code that says how it went."""
     parser = argparse.ArgumentParser(description="Call an agent's function with one Case.")
-    for name in ("call", "input-file", "attachments-file", "output-dir", "case-id", "repeat-index"):
+    for name in ("call", "input-file", "attachments-file", "output-dir", "events-file", "case-id", "repeat-index"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--infrastructure", action="append", default=[])
     parser.add_argument("--path", action="append", default=[])
@@ -66,6 +66,7 @@ def call(function: object, given: argparse.Namespace) -> object:
         "repeat_index": int(given.repeat_index),
         "attachments": attachments,
         "output_dir": given.output_dir,
+        "events_file": given.events_file,
     }
     names = list(inspect.signature(function).parameters)[1:]
     result = function(value, **{name: offered[name] for name in names if name in offered})

@@ -95,3 +95,4 @@ def test_events_are_looked_for_only_when_the_command_asks_for_a_place(bench):
 def test_what_a_command_asks_for_is_known():
     assert asked(COMMAND) == {"events_file"}
     assert asked(("sh", "-c", "cat {input_file} > {output_dir}/x")) == {"input_file", "output_dir"}
+    assert asked(("agent", "{{events_file}}", "{{{input}}}")) == {"input"}

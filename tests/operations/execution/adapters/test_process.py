@@ -13,6 +13,7 @@ from operations.execution.adapters.options import (
 )
 from operations.execution.adapters.process import agent_process
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, read_env_file
+from operations.execution.preparation import asked
 from storage.schema.projects import Project
 
 
@@ -47,6 +48,16 @@ def test_a_command_is_started_as_it_is(tmp_path):
     assert process.working_directory == str(tmp_path / "sub")
     assert process.infrastructure_exit_codes == (9,)
     assert process.environment == {"PATH": "/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "options"), [("http", {"endpoint": "http://127.0.0.1:1/"}), ("codex-skill", {"skill_path": "skills/a"})]
+)
+def test_the_adapters_of_atk_write_events_where_they_are_read(tmp_path, adapter, options):
+    made = project(command=(), adapter=adapter, adapter_options=options)
+    template = agent_process(made, str(tmp_path), timeout_seconds=30).command
+    assert template[template.index("--events-file") + 1] == "{events_file}"
+    assert "events_file" in asked(template)
 
 
 def test_each_attempt_has_its_own_variables_and_folder(bench):

@@ -31,6 +31,10 @@ def knows(value, case_id, repeat_index, attachments, output_dir, other=5):
     open(output_dir + "/loading.json", "w").write('[{"component_id": "code"}]')
     return [case_id, repeat_index, attachments, other]
 
+def tells(value, events_file):
+    open(events_file, "w").write('{"type": "tool", "name": "search"}\\n')
+    return "told"
+
 def fails(value):
     raise KeyError("broken")
 
@@ -83,6 +87,27 @@ def test_a_function_gets_what_else_it_asks_for_by_name(call):
     record = call("knows")
     assert record.output == '["c0", 1, [], 5]'
     assert record.loading_evidence == ({"component_id": "code"},)
+
+
+def test_events_that_a_function_writes_become_part_of_the_record(call):
+    record = call("tells")
+    assert (record.output, record.events) == ("told", ({"type": "tool", "name": "search"},))
+
+
+def test_a_script_that_an_earlier_version_wrote_is_not_told_of_what_it_does_not_take(tmp_path):
+    (tmp_path / ".atk" / "adapters").mkdir(parents=True)
+    (tmp_path / ".atk" / "adapters" / "runner.py").write_text("an earlier script")
+    made = Project(
+        id="project-1-abcd",
+        workspace_path=str(tmp_path),
+        created_at="2024-05-06T07:08:09+00:00",
+        analysis_only=True,
+        adapter="python",
+        adapter_options={"call": "desk:answer"},
+        adapter_sha256=digest(b"an earlier script"),
+        run_config_digest="0" * 64,
+    )
+    assert "--events-file" not in agent_process(made, str(tmp_path), timeout_seconds=30).command
 
 
 def test_what_it_raises_is_the_agents_error_with_its_trace(call):
