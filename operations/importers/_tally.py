@@ -22,6 +22,19 @@ class Tally:
         self._first: dict[str, str] = {}
         self._times: Counter[str] = Counter()
         self._score_types: dict[str, set[str]] = {}
+        self._outcomes: dict[str, Counter[str]] = {}
+
+    def outcome(self, field: str, outcome: str, rows: int = 1) -> None:
+        """Counts what became of a field, `<role>.<field>`, in some rows: one of `OUTCOMES`."""
+        if field in self._outcomes or len(self._outcomes) < _MANY:
+            self._outcomes.setdefault(field, Counter())[outcome] += rows
+
+    def outcomes(self) -> dict[str, dict[str, int]]:
+        """Returns `<role>.<field>` → outcome → rows, of what `outcome` counted."""
+        return {
+            name: {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
+            for name, counts in sorted(self._outcomes.items())
+        }
 
     def null(self, role: int, field: str) -> None:
         """Counts a null."""

@@ -13,20 +13,21 @@ from operations.definition import Effect, Example, Model, Response, WriteRequest
 from operations.importers import _suggest, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
-from operations.importers._folders import Found, RolesUnknown, RoleWithoutFile, SourceMissing, find_files, find_tables
+from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
 from operations.importers._intake import Guard
-from operations.importers._results import Columns, ResultReader, ResultsColumnMissing, ResultsMappingMissing
+from operations.importers._results import Columns, ResultsColumnMissing, ResultsMappingMissing
 from operations.importers._rows import SourceNotRegular
+from operations.importers._source import Options, Source
 from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar, ZstandardMissing
-from operations.importers._traces import Settings
 from operations.importers.evidence import EvidenceImport, ImportStopped, NoEvidence, TooManyDamaged, TraceTooLarge
+from operations.importers.sources import open_source
 from storage.errors import NextCall
 from storage.files import CHUNK
 from storage.frames import canonical, digest
 from storage.projection import State
 from storage.schema.base import ObjectId
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.traces import BatchLink, ImportedBatch
+from storage.schema.traces import BatchLink, ImportedBatch, SourceKind
 from storage.transaction import Staging, Transaction
 
 SHOWN_WARNINGS = 10
@@ -62,7 +63,7 @@ class ImportEvidenceRequest(WriteRequest):
         ),
     ]
     source_kind: Annotated[
-        Literal["langfuse", "batch_results"],
+        SourceKind,
         Field(description="batch_results: rows with an output and perhaps scores."),
     ]
     adapter_profile: Annotated[
@@ -169,10 +170,9 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
     source = os.path.join(context.root, os.path.expanduser(request.source))
     if request.dry_run:
         return _suggested(request, source, context)
-    results = _results(request)
-    found = find_tables(source) if results else find_files(source, request.adapter_profile, request.file_roles)
+    reader = _reader(request)
     with context.project.staging("evidence") as staging:
-        reading = _reading(request, source, found, results, staging, context)
+        reading = _reading(source, reader, request.max_damaged, staging, context)
         writer = stored.RecordWriter()
         with _LooseScores(context.project.store.full(staging.path)) as loose:
             staging.write(stored.RECORDS, writer.lines(reading.records(loose.add)))
@@ -207,9 +207,7 @@ class _LooseScores:
             yield chunk
 
 
-def _results(request: ImportEvidenceRequest) -> ResultReader | None:
-    if request.source_kind != "batch_results":
-        return None
+def _reader(request: ImportEvidenceRequest) -> Source:
     given = request.mapping
     columns = Columns(
         input=given.input,
@@ -219,31 +217,28 @@ def _results(request: ImportEvidenceRequest) -> ResultReader | None:
         expected=given.expected,
         scores=given.scores,
     )
-    return ResultReader(columns, request.source_namespace, tuple(request.json_columns))
-
-
-def _reading(  # noqa: PLR0913, PLR0917 - what an import is made of
-    request: ImportEvidenceRequest,
-    source: str,
-    found: Found,
-    results: ResultReader | None,
-    staging: Staging,
-    context: Context,
-) -> EvidenceImport:
-    given = request.mapping
-    return EvidenceImport(
-        source=source,
-        found=found,
-        guard=Guard(context.project.masker, _redact_keys(context.project.state())),
-        settings=Settings(
+    return open_source(
+        request.source_kind,
+        Options(
             namespace=request.source_namespace,
+            adapter_profile=request.adapter_profile,
+            file_roles=request.file_roles,
             mappings=(given.trace, given.observation, given.score),
-            json_columns=tuple(request.json_columns),
             root_observation_name=given.root_observation_name,
+            columns=columns,
+            json_columns=tuple(request.json_columns),
         ),
+    )
+
+
+def _reading(path: str, reader: Source, max_damaged: int, staging: Staging, context: Context) -> EvidenceImport:
+    return EvidenceImport(
+        path=path,
+        source=reader,
+        found=reader.find(path),
+        guard=Guard(context.project.masker, _redact_keys(context.project.state())),
         runs=os.path.join(context.project.store.full(staging.path), ".runs"),
-        results=results,
-        max_damaged=request.max_damaged,
+        max_damaged=max_damaged,
         progress=context.progress,
         cancelled=context.cancelled,
     )
@@ -280,14 +275,14 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
         ImportedBatch(
             id=batch_id,
             source_kind=request.source_kind,
-            adapter_profile=request.adapter_profile or ("by_file" if reading.results is None else "batch_results"),
+            adapter_profile=reading.source.profile,
             source_namespace=request.source_namespace,
             mapping_version=request.mapping_version,
             filtered_scope=request.filtered_scope,
             files=tuple(reading.files),
             skipped=tuple(reading.found.skipped[:1000]),
             fingerprint=fingerprint,
-            completeness="limited" if reading.results else "partial" if reading.partial else "unknown",
+            completeness=reading.completeness,
             counts={name: count for name, count in sorted(reading.tally.counts.items()) if count},
             fields=reading.fields,
             damaged=tuple(reading.damaged),
