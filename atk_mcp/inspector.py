@@ -36,11 +36,12 @@ begin here:
   atk call store_dataset --request '{"source": "cases.csv"}'
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
+  atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left
 
-exit status: 0 done; 1 refused (stderr says why and what to do); 2 wrong usage; 3 a fault of ATK (with an incident id);
-130 after Ctrl-C and 143 after SIGTERM, also where what was running ended in order and its answer is printed (a second
-Ctrl-C leaves at once)
+exit status: 0 done; 1 refused (stderr says why and what to do), or `atk verify` found a difference; 2 wrong usage;
+3 a fault of ATK (with an incident id); 130 after Ctrl-C and 143 after SIGTERM, also where what was running ended in
+order and its answer is printed (a second Ctrl-C leaves at once)
 """
 
 _CALL_EPILOG = """\
@@ -140,6 +141,11 @@ def build_parser() -> argparse.ArgumentParser:
     journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
+    verify = _command(
+        commands, "verify", _verify, "make every digest, count, Validation and Decision again; heal nothing"
+    )
+    verify.add_argument("--json", action="store_true", help="print the findings as JSON")
+
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
     recover.add_argument("--json", action="store_true", help="print the answer as JSON")
     return parser
@@ -187,6 +193,17 @@ def _status(given: argparse.Namespace) -> int:
 
 def _recover(given: argparse.Namespace) -> int:
     return _invoke("inspect_or_recover_operation", {}, given, _as_json if given.json else in_words)
+
+
+def _verify(given: argparse.Namespace) -> int:
+    from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
+
+    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    try:
+        clean = verified(root, as_json=given.json)
+    except AtkError as error:
+        return _refused(error, as_json=given.json)
+    return OK if clean else REFUSED
 
 
 def _tools(given: argparse.Namespace) -> int:

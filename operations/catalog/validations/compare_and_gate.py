@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from operations import validations
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
-from operations.importers._assessment_csv import read_assessment_csv
 from operations.reading import counted
-from operations.tuning import comparing, lifecycle, running
-from operations.tuning.gate import GateQuestion, decide
-from operations.tuning.ledger import alpha_of_look, next_look
-from storage import contents
+from operations.tuning import comparing, lifecycle
+from operations.validations import Subject
 from storage.errors import NextCall
 from storage.projection import State, UnknownObject
-from storage.schema.assessments import Assessment, Judger
 from storage.schema.base import ObjectId
-from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import GateResult, Validation
@@ -82,20 +76,18 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
         lifecycle.require_status(value, "compare_and_gate", *allowed)
         plan = lifecycle.plan_of(value, "compare_and_gate")
         subject = _subject(request, value, plan, tx.state)
-        sides = _sides(request, subject, tx.state)
+        sides = validations.sides_of(subject, request.left_assessment_id, request.right_assessment_id, tx.state)
         for side in sides:
             comparing.check_side(side, value, plan, request.mode)
         left_out = _left_out(plan, subject)
         if known := _same(request, tx.state):
             return tx.commit(_response(known, value, "This comparison was made before", warnings=left_out))
-        tables = [_table(context, tx.state, side, plan, subject) for side in sides]
-        look = _look(tx.state, plan, subject, request.mode)
-        result = decide(_question(plan, subject, tables, look, sides, tx.state.get(Judger, plan.judger_id)))
+        found = validations.compared(context.project, tx.state, plan, subject, sides)
+        result = found.result
         with context.project.staging("validations") as staging:
             validation_id = tx.new_id("validation")
-            stored = staging.write("comparison.csv", [comparing.comparison_csv(*tables)])
+            stored = staging.write("comparison.csv", [comparing.comparison_csv(found.left, found.right)])
             tx.place(staging, f"validations/{validation_id}")
-            charged = plan.decision_rule == "statistical" and request.mode == "incremental"
             validation = tx.put(
                 Validation(
                     id=validation_id,
@@ -115,11 +107,11 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
                     limitations=(*result.limitations, *request.limitations),
                     statistics=result.statistics,
                     rule=plan.decision_rule,
-                    look=look,
-                    alpha_spent=alpha_of_look(plan.alpha, look) if charged else 0.0,
+                    look=found.look,
+                    alpha_spent=found.alpha_spent,
                     plan_digest=str(value.plan_digest),
-                    left_table_digest=comparing.table_digest(tables[0]),
-                    right_table_digest=comparing.table_digest(tables[1]),
+                    left_table_digest=comparing.table_digest(found.left),
+                    right_table_digest=comparing.table_digest(found.right),
                     comparison_sha256=stored.sha256,
                     created_at=context.timestamp,
                 )
@@ -127,46 +119,16 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
             return tx.commit(_response(validation, value, result.result, result, warnings=left_out))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Subject:
-    """What is compared: a candidate or the Round, its target and expected Cases, and the two Revisions."""
-
-    candidate: Candidate | None
-    targets: tuple[str, ...]
-    protected: tuple[str, ...]
-    case_ids: tuple[str, ...]
-    repeats: int
-    revisions: tuple[str, str]
-
-
-def _subject(request: CompareAndGateRequest, value: Round, plan: Plan, state: State) -> _Subject:
-    everyone, validations = state.all(Candidate), state.all(Validation)
-    fixed = running.fixed_by_accepted(value, everyone, validations)
-    protected = tuple(dict.fromkeys((*plan.protection_case_ids, *fixed)))
+def _subject(request: CompareAndGateRequest, value: Round, plan: Plan, state: State) -> Subject:
+    """Returns what is compared; what the plan or the Round fixed cannot be chosen."""
     if request.mode == "final":
+        subject = validations.of_round(value, plan, state)
         _frozen(request, "candidate_id", request.candidate_id, None)
-        kept = [c for c in everyone if c.id in value.accepted_candidate_ids]
-        targets = dict.fromkeys(case_id for c in kept for case_id in c.target_case_ids)
-        subject = _Subject(
-            candidate=None,
-            targets=tuple(targets),
-            protected=tuple(c for c in protected if c not in targets),
-            case_ids=plan.case_ids,
-            repeats=plan.final_repeats,
-            revisions=(value.baseline_revision_id, value.current_revision_id),
-        )
         _frozen(request, "left_commit", request.left_commit, value.baseline_commit)
     else:
         candidate = state.get(Candidate, request.candidate_id or value.pending_candidate_id or "(none pending)")
         lifecycle.require_pending(value, candidate, "compare_and_gate", "sealed")
-        subject = _Subject(
-            candidate=candidate,
-            targets=candidate.target_case_ids,
-            protected=tuple(c for c in protected if c not in candidate.target_case_ids),
-            case_ids=running.incremental_cases(plan, value, everyone, validations, candidate.primary_issue_id),
-            repeats=plan.incremental_repeats,
-            revisions=(candidate.parent_revision_id, str(candidate.revision_id)),
-        )
+        subject = validations.of_candidate(value, plan, candidate, state)
         _frozen(request, "issue_id", request.issue_id, candidate.primary_issue_id)
         _frozen(request, "left_commit", request.left_commit, candidate.parent_commit)
     _frozen(request, "dimension", request.dimension, plan.primary_dimension)
@@ -178,26 +140,6 @@ def _frozen(request: CompareAndGateRequest, field: str, given: str | None, froze
         raise comparing.FrozenField(round_id=request.round_id, field=field, given=given, frozen=frozen or "nothing")
 
 
-def _sides(request: CompareAndGateRequest, subject: _Subject, state: State) -> list[comparing.SideFound]:
-    found = []
-    given = (request.left_assessment_id, request.right_assessment_id)
-    for name, assessment_id, revision_id in zip(("left", "right"), given, subject.revisions, strict=True):
-        assessment = state.get(Assessment, assessment_id)
-        newer = {a.supersedes for a in state.all(Assessment)}
-        followed = {b.supersedes_batch_id: b.id for b in state.all(Batch)}
-        found.append(
-            comparing.SideFound(
-                name=name,
-                revision_id=revision_id,
-                batch=state.get(Batch, assessment.batch_id),
-                assessment=assessment,
-                current=assessment.id not in newer,
-                successor_id=followed.get(assessment.batch_id),
-            )
-        )
-    return found
-
-
 def _same(request: CompareAndGateRequest, state: State) -> Validation | None:
     """The Validation of these very Assessments: the same question has the same answer, and costs no second look."""
     for known in state.all(Validation):
@@ -207,54 +149,7 @@ def _same(request: CompareAndGateRequest, state: State) -> Validation | None:
     return None
 
 
-def _table(context: Context, state: State, side: comparing.SideFound, plan: Plan, subject: _Subject) -> comparing.Table:
-    rows = read_assessment_csv(
-        contents.checked(context.project, state, f"assessments/{side.assessment.id}/assessment.csv")
-    )
-    records = contents.records(context.project, state, side.batch.id)
-    dimensions = tuple(dict.fromkeys((plan.primary_dimension, *plan.required_dimensions)))
-    return comparing.table(
-        rows, records, dimensions, subject.case_ids, subject.repeats, timeout_is_failure=plan.timeout_is_failure
-    )
-
-
-def _look(state: State, plan: Plan, subject: _Subject, mode: str) -> int:
-    plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
-    known = comparing.looks(state.all(Validation), plans)
-    following = next_look(known, [plan.case_fingerprints[c] for c in subject.targets])
-    return following if mode == "incremental" else max(1, following - 1)
-
-
-def _question(  # noqa: PLR0913, PLR0917 - what a result depends on
-    plan: Plan,
-    subject: _Subject,
-    tables: Sequence[comparing.Table],
-    look: int,
-    sides: Sequence[comparing.SideFound],
-    judger: Judger,
-) -> GateQuestion:
-    return GateQuestion(
-        rule=plan.decision_rule,
-        mode="incremental" if subject.candidate else "final",
-        primary_dimension=plan.primary_dimension,
-        required_dimensions=plan.required_dimensions,
-        left=tables[0],
-        right=tables[1],
-        case_ids=subject.case_ids,
-        repeats=subject.repeats,
-        target_case_ids=subject.targets,
-        protected_case_ids=subject.protected,
-        source_groups=plan.source_groups,
-        margin=plan.margin,
-        alpha=plan.alpha,
-        look=look,
-        min_fixed_cases=plan.min_fixed_cases,
-        min_primary_delta=plan.min_primary_delta,
-        insufficient=comparing.reservations(sides, judger),
-    )
-
-
-def _left_out(plan: Plan, subject: _Subject) -> list[str]:
+def _left_out(plan: Plan, subject: Subject) -> list[str]:
     """Says which Cases of the plan an incremental comparison leaves to others, and why."""
     left = [c for c in plan.case_ids if c not in subject.case_ids]
     if not left:

@@ -1,0 +1,276 @@
+"""Makes every count, Validation and Decision of a project again from its stored bytes; this is `atk verify`.
+
+It reads nothing but the store: no Git, no network, no key but the one that lies there. It changes and heals nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from operations import validations
+from operations.importers import stored
+from operations.importers._assessment_csv import read_assessment_csv
+from operations.tuning import comparing, deciding
+from storage import contents, verification
+from storage.errors import AtkError
+from storage.frames import Frame, canonical, digest
+from storage.journal import SEGMENT
+from storage.project import Project
+from storage.projection import State, fold
+from storage.schema.assessments import Assessment
+from storage.schema.base import Record
+from storage.schema.batches import Batch
+from storage.schema.candidates import Candidate, Decision
+from storage.schema.datasets import Dataset
+from storage.schema.rounds import Plan, Round
+from storage.schema.traces import ImportedBatch
+from storage.schema.validations import Validation
+from storage.verification import Finding
+from storage.views import place
+
+Progress = Callable[[str], object]
+
+
+@dataclass
+class Report:
+    """What a verification found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    checked: Counter[str] = field(default_factory=Counter)
+    """How many of each thing were looked at."""
+    open_work: list[str] = field(default_factory=list)
+    """What is announced and not done: not wrong, but not verified either."""
+
+
+def verify(project: Project, progress: Progress = lambda _: None) -> Report:
+    """Returns what differs between a project's bytes and what they must be.
+
+    A journal that is damaged is verified up to the damage.
+    """
+    report = Report()
+    progress("the journal")
+    frames, wrong = verification.journal(project)
+    report.findings += wrong
+    report.checked["journal records"] = len(frames)
+    state = _replayed(project, frames, report, progress)
+    progress(f"{len(state.files)} recorded files")
+    report.checked["files"] = len(state.files)
+    report.findings += verification.recorded_files(project, state)
+    report.checked["views"] = sum(map(len, state.objects.values()))
+    report.findings += verification.object_views(project, state)
+    progress("counts and digests of objects")
+    report.findings += _objects(project, state, report.checked)
+    report.open_work += [f"{i.operation} (record {i.number})" for i in state.intents.values()]
+    report.open_work += [f"the run of {run.batch_id} (record {run.number})" for run in state.runs.values()]
+    return report
+
+
+# ---- decisions, each in the state in which it was made ----------------------------------------------------------
+
+
+def _replayed(project: Project, frames: list[Frame], report: Report, progress: Progress) -> State:
+    """Returns the state after all frames; each comparison and Decision is made again in the state before it."""
+    state, due = State(), list[Frame]()
+    for frame in frames:
+        made = frame.body.get("objects", {}) if frame.body["kind"] in ("operation", "intent") else {}
+        for raw in made.get("round", {}).values():
+            report.findings += _planned(raw, report.checked)
+        if "validation" in made or "decision" in made:
+            state = _folded(state, due, report, project)
+            due = []
+            progress(f"record {frame.body['n']}")
+            report.findings += _decided(project, state, frame, report.checked)
+        due.append(frame)
+    return _folded(state, due, report, project)
+
+
+def _folded(state: State, frames: list[Frame], report: Report, project: Project) -> State:
+    after, damage = fold(state, frames, project.store.full(SEGMENT))
+    if damage is not None:
+        finding = Finding(SEGMENT, f"has damage{damage.place}: it {damage.reason}")
+        if finding not in report.findings:
+            report.findings.append(finding)
+    return after
+
+
+def _decided(project: Project, before: State, frame: Frame, checked: Counter[str]) -> Iterator[Finding]:
+    for raw in frame.body["objects"].get("validation", {}).values():
+        checked["Validations"] += 1
+        yield from _compared_again(project, before, Validation.model_validate(raw))
+    for raw in frame.body["objects"].get("decision", {}).values():
+        checked["Decisions"] += 1
+        yield from _decided_again(before, Decision.model_validate(raw))
+
+
+def _planned(raw: dict[str, Any], checked: Counter[str]) -> Iterator[Finding]:
+    """Yields a plan whose digest is another. It is taken as it was written: a later ATK may know more fields."""
+    if raw.get("plan") is None:
+        return
+    checked["plans as recorded"] += 1
+    if digest(canonical(raw["plan"])) != raw.get("plan_digest"):
+        yield Finding(place(Round.model_validate(raw)), "holds a plan that is not the one of its plan_digest")
+
+
+def _compared_again(project: Project, before: State, known: Validation) -> Iterator[Finding]:
+    path = place(known)
+    try:
+        value = before.get(Round, known.round_id)
+        if value.plan is None:
+            yield Finding(path, f"compares under {value.id}, which has no plan")
+            return
+        subject = _subject(value, value.plan, known, before)
+        sides = validations.sides_of(subject, known.left_assessment_id, known.right_assessment_id, before)
+        for side in sides:
+            comparing.check_side(side, value, value.plan, known.mode)
+        found = validations.compared(project, before, value.plan, subject, sides)
+    except AtkError as error:
+        yield Finding(path, f"cannot be made again: {error}")
+        return
+    again = {
+        "result": found.result.result,
+        "reasons": found.result.reasons,
+        "statistics": found.result.statistics,
+        "look": found.look,
+        "alpha_spent": found.alpha_spent,
+        "rule": value.plan.decision_rule,
+        "plan_digest": value.plan_digest,
+        "target_case_ids": subject.targets,
+        "left_table_digest": comparing.table_digest(found.left),
+        "right_table_digest": comparing.table_digest(found.right),
+        "comparison_sha256": digest(comparing.comparison_csv(found.left, found.right)),
+    }
+    for name, right in again.items():
+        if getattr(known, name) != right:
+            yield Finding(path, f"says {name} {_short(getattr(known, name))}; made again it is {_short(right)}")
+
+
+def _subject(value: Round, plan: Plan, known: Validation, before: State) -> validations.Subject:
+    if known.mode == "final":
+        return validations.of_round(value, plan, before)
+    return validations.of_candidate(value, plan, before.get(Candidate, str(known.candidate_id)), before)
+
+
+def _decided_again(before: State, known: Decision) -> Iterator[Finding]:
+    path = place(known)
+    found = _grounds(before, known)
+    newest = found[-1] if found else None
+    if known.validation_id is not None and (newest is None or newest.id != known.validation_id):
+        yield Finding(path, f"rests on {known.validation_id}; the newest Validation was {newest and newest.id}")
+        return
+    if known.validation_id is not None and newest is not None and newest.result != known.validation_result:
+        yield Finding(path, f"says that {newest.id} is {known.validation_result}; it is {newest.result}")
+    passed = known.validation_id is not None and newest is not None and newest.result == "pass"
+    if known.action in ("keep", "complete") and not passed and not known.override:
+        yield Finding(path, f"is {known.action} without a passing Validation and without an override")
+    if known.override and known.override_authorization is None:
+        yield Finding(path, "overrides the result, and nobody authorized that")
+
+
+def _grounds(before: State, known: Decision) -> list[Validation]:
+    everyone = before.all(Validation)
+    candidate = before.find(Candidate, known.candidate_id)
+    if candidate is not None:
+        return deciding.of_candidate(candidate, everyone)
+    value = before.find(Round, known.round_id)
+    return deciding.of_round(value, everyone) if value is not None else []
+
+
+# ---- counts and digests of what there is -----------------------------------------------------------------------
+
+
+def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[Finding]:
+    """Yields each object whose own figures are not those of the files that it describes."""
+    for dataset in state.all(Dataset):
+        yield from _counted("datasets", dataset, partial(_dataset, project, state, dataset), checked)
+    for batch in state.all(Batch):
+        if batch.records_sha256 is not None:
+            yield from _counted("batches", batch, partial(_batch, project, state, batch), checked)
+    for imported in state.all(ImportedBatch):
+        yield from _counted("imports", imported, partial(_import, project, state, imported), checked)
+    for assessment in state.all(Assessment):
+        yield from _counted("Assessments", assessment, partial(_assessment, project, state, assessment), checked)
+    for candidate in state.all(Candidate):
+        if candidate.changes_digest is not None:
+            yield from _counted("candidates", candidate, partial(_candidate, candidate), checked)
+
+
+Pairs = dict[str, tuple[object, object]]
+"""Name of a figure → what the object says, and what it is when made again."""
+
+
+def _counted(kind: str, record: Record, pairs: Callable[[], Pairs], checked: Counter[str]) -> Iterator[Finding]:
+    checked[kind] += 1
+    try:
+        found = pairs()
+    except (AtkError, ValueError, KeyError, TypeError) as error:
+        yield Finding(place(record), f"cannot be counted again: {error}")
+        return
+    for name, (said, again) in found.items():
+        if said != again:
+            yield Finding(place(record), f"says {name} {_short(said)}; made again it is {_short(again)}")
+
+
+def _dataset(project: Project, state: State, known: Dataset) -> Pairs:
+    found = contents.cases(project, state, known.id)
+    usage = Counter(case.usage for case in found)
+    path = f"datasets/{known.id}/cases.jsonl"
+    return {
+        "case_count": (known.case_count, len(found)),
+        "usage_counts": ({k: n for k, n in known.usage_counts.items() if n}, dict(usage)),
+        "cases_sha256": (known.cases_sha256, state.files[path].sha256),
+    }
+
+
+def _batch(project: Project, state: State, known: Batch) -> Pairs:
+    path = f"evidence/{known.id}/records.jsonl"
+    statuses: Counter[str] = Counter()
+    ids = []
+    for record in contents.raw_records(project, state, known.id):
+        statuses[record["execution"]["status"]] += 1
+        ids.append(record["id"])
+    missing = {f"{known.id}.{n}" for n in range(1, known.slots + 1)} - set(ids)
+    return {
+        "counts": ({k: n for k, n in known.counts.items() if n}, dict(statuses)),
+        "records_sha256": (known.records_sha256, state.files[path].sha256),
+        "records_bytes": (known.records_bytes, state.files[path].size),
+        "missing_record_ids": (set(known.missing_record_ids), missing),
+        "distinct ids": (len(set(ids)), len(ids)),
+    }
+
+
+def _import(project: Project, state: State, known: ImportedBatch) -> Pairs:
+    path = f"evidence/{known.id}/{stored.RECORDS}"
+    numbers = [int(record["n"]) for record in stored.records(project, state, known.id)]
+    return {
+        "counts.records": (known.counts.get("records", 0), len(numbers)),
+        "numbers of Records": (numbers, list(range(1, len(numbers) + 1))),
+        "records_sha256": (known.records_sha256, state.files[path].sha256),
+        "records_bytes": (known.records_bytes, state.files[path].size),
+    }
+
+
+def _assessment(project: Project, state: State, known: Assessment) -> Pairs:
+    path = f"assessments/{known.id}/assessment.csv"
+    rows = read_assessment_csv(contents.checked(project, state, path))
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row.dimension, Counter())[row.verdict] += 1
+    said = {dimension: {k: n for k, n in own.items() if n} for dimension, own in known.counts.items()}
+    return {
+        "row_count": (known.row_count, len(rows)),
+        "counts": (said, {dimension: dict(own) for dimension, own in counts.items()}),
+        "csv_sha256": (known.csv_sha256, state.files[path].sha256),
+    }
+
+
+def _candidate(known: Candidate) -> Pairs:
+    return {"changes_digest": (known.changes_digest, digest(canonical(list(known.changes))))}
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line

@@ -1,0 +1,103 @@
+"""Looks at every byte of a store and says which differ from what was recorded. It changes and heals nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from storage import views
+from storage.files import StoreDamaged
+from storage.frames import Frame
+from storage.journal import SEGMENT, Journal, Position
+from storage.project import Project
+from storage.projection import State
+from storage.recovery import HOLDERS
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it was recorded."""
+
+    path: str
+    """Relative to the store's folder."""
+    problem: str
+    """What is wrong with it, to follow the path in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.problem}"
+
+
+def journal(project: Project) -> tuple[list[Frame], list[Finding]]:
+    """Returns the frames of the journal that can be trusted, and what is wrong with it.
+
+    Each frame has its length, its checksum and the digest of the one before; the first that does not hold ends the
+    reading, since nothing after it can be trusted.
+    """
+    try:
+        frames, tail = Journal(project.store).read(Position())
+    except StoreDamaged as error:
+        return [], [Finding(SEGMENT, error.reason)]
+    if tail.state == "clean":
+        return frames, []
+    what = "an interrupted append, which the next change cuts off" if tail.state == "torn" else tail.reason
+    return frames, [Finding(SEGMENT, f"has damage at byte {tail.offset}: {what}")]
+
+
+def recorded_files(project: Project, state: State) -> Iterator[Finding]:
+    """Yields each recorded file that is missing or differs, and each that lies there and no record names."""
+    for path, stored in sorted(state.files.items()):
+        try:
+            found = project.store.digest(path)
+        except FileNotFoundError:
+            yield Finding(path, "is missing")
+        except StoreDamaged as error:
+            yield Finding(path, error.reason)
+        except OSError as error:
+            yield Finding(path, f"cannot be read ({error.strerror})")
+        else:
+            if found != stored:
+                said = f"{stored.sha256[:12]}… and {stored.size} bytes"
+                yield Finding(path, f"has SHA-256 {found.sha256[:12]}… and {found.size} bytes; recorded was {said}")
+    yield from _strangers(project, state)
+
+
+def object_views(project: Project, state: State) -> Iterator[Finding]:
+    """Yields each view that differs from what the journal says. The next change rebuilds it."""
+    for kind, records in sorted(state.objects.items()):
+        for object_id, record in records.items():
+            path, right = views.place(record), views.render(record, state.written[kind, object_id])
+            try:
+                found = project.store.read(path, len(right) + 1)
+            except FileNotFoundError:
+                yield Finding(path, "is missing; it is a view, and the next change rebuilds it")
+            except StoreDamaged as error:
+                yield Finding(path, error.reason)
+            else:
+                if found != right:
+                    yield Finding(path, "differs from the journal; it is a view, and the next change rebuilds it")
+
+
+def _strangers(project: Project, state: State) -> Iterator[Finding]:
+    """Yields what lies in a folder of immutable files and belongs to no record and no work in progress."""
+    shown = {views.place(record) for records in state.objects.values() for record in records.values()}
+    announced = {path for intent in state.intents.values() for path in intent.frame.get("files", {})}
+    known = shown | announced | set(state.files)
+    open_runs = tuple(f"evidence/{batch_id}/" for batch_id in state.runs)
+    for holder in HOLDERS:
+        for path, regular in _walk(project.store.full(holder), holder):
+            if not regular:
+                yield Finding(path, "is a link or a special file, which ATK never makes")
+            elif path not in known and not path.startswith((*open_runs, f"{holder}/.staging-")):
+                yield Finding(path, "is named by no journal record")
+
+
+def _walk(full: str, path: str) -> Iterator[tuple[str, bool]]:
+    """Yields every file below a folder with its path in the store, and whether it is a regular one."""
+    with os.scandir(full) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, f"{path}/{entry.name}")
+            else:
+                yield f"{path}/{entry.name}", stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode)
