@@ -40,6 +40,8 @@ class RunPlan(Value):
     working_directory: AbsolutePath
     attachments_folder: AbsolutePath | None = None
     """Where relative paths of attachments begin; the working directory unless given."""
+    kept_attachments: AbsolutePath | None = None
+    """The dataset's folder of kept bytes, of which an attempt whose command asks for attachments gets copies."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """A template: see `operations.execution.command`."""
     environment: dict[str, str]
@@ -63,6 +65,8 @@ class RunPlan(Value):
     """A JSONL file; of each line's Case, `id`, `input` and `attachments` are read and nothing else."""
     mask_key_path: AbsolutePath
     redact_keys: tuple[str, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+    second_look: bool = False
     stop_after_infra_failures: Positive | None = None
     """Start nothing more after so many infrastructure failures in a row; what runs may end."""
     spend_metric: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -12,7 +13,7 @@ from typing import Any
 from operations.execution import attachments, command, leftovers
 from operations.execution.cases import AgentCase, CaseFile
 from operations.execution.plan import RunPlan
-from storage.files import write_all
+from storage.files import Folder, StoreDamaged, write_all
 from storage.schema.evidence import Slot
 
 _FILES = {"input_file": "input.json", "attachments_file": "attachments.json"}
@@ -54,6 +55,7 @@ class Preparer:
         self._beside = plan.attachments_folder or plan.working_directory
         self._asked = asked(plan.command)
         self._files = {name: file for name, file in _FILES.items() if name in self._asked}
+        self._kept = plan.kept_attachments if "attachments_file" in self._asked else None
         self._spare: list[tuple[str, int]] = []
 
     def prepare(self, slot: Slot) -> Prepared:
@@ -63,6 +65,7 @@ class Preparer:
 
         Raises:
             OSError: The folder cannot be made.
+            KeptBytesDamaged: The dataset does not have an attachment any more as it kept it.
             LookupError: The Case is not among the run's Cases.
             ValueError: An argument cannot be given to a program.
         """
@@ -76,18 +79,22 @@ class Preparer:
             raise ValueError(
                 "The Case's input contains a NUL, which no argument can have; give it to the agent with {input_file}."
             )
-        return Prepared(folder, argv, inode, attachments.pinned(case.attachments, self._beside))
+        pins = [] if self._kept else attachments.pinned(case.attachments, self._beside)
+        return Prepared(folder, argv, inode, pins)
 
     def take_back(self, prepared: Prepared) -> None:
         """Takes a confirmed attempt's folder for a later one, when it holds nothing but what was made for it.
 
         Making a folder and a file costs milliseconds on some disks, renaming and overwriting them next to nothing.
+        Its copies of attachments are taken away: each attempt gets its own, and a run would fill the disk with them.
         """
+        if self._kept:
+            _take_copies(prepared)
         if len(self._spare) < _SPARE and self._untouched(prepared):
             self._spare.append((prepared.folder, prepared.inode))
 
     def _values(self, slot: Slot, case: AgentCase, folder: str) -> dict[str, str]:
-        located = [self._located(each) for each in case.attachments]
+        located = self._located(case, folder)
         for name, content in (("input_file", case.input), ("attachments_file", located)):
             if name in self._files:
                 _write(os.path.join(folder, self._files[name]), json.dumps(content).encode("ascii"))
@@ -100,11 +107,16 @@ class Preparer:
             "repeat_index": str(slot.repeat),
         }
 
-    def _located(self, attachment: Any) -> Any:  # noqa: ANN401 - as the Case has it
-        """An attachment as the agent is told of it: with a path that it can open from anywhere."""
-        if isinstance(attachment, Mapping) and isinstance(attachment.get("path"), str):
-            return {**attachment, "path": os.path.join(self._beside, attachment["path"])}
-        return attachment
+    def _located(self, case: AgentCase, folder: str) -> list[Any]:
+        """The attachments as the agent is told of them: each with a path that it can open from anywhere."""
+        if self._kept and case.attachments:
+            return attachments.copies(case.attachments, self._kept, os.path.join(folder, attachments.FOLDER))
+        return [
+            {**each, "path": os.path.join(self._beside, each["path"])}
+            if isinstance(each, Mapping) and isinstance(each.get("path"), str)
+            else each
+            for each in case.attachments
+        ]
 
     def _folder(self, path: str) -> tuple[str, int]:
         """Makes the attempt's folder, out of a spare one where there is one."""
@@ -142,6 +154,13 @@ class Preparer:
 def asked(template: tuple[str, ...]) -> frozenset[str]:
     """Returns the placeholders that a command has."""
     return command.placeholders(template)
+
+
+def _take_copies(prepared: Prepared) -> None:
+    # What an agent made irremovable goes, or stays, with the run's folder.
+    with contextlib.suppress(OSError, StoreDamaged), Folder(prepared.folder) as folder:
+        if os.fstat(folder.fd).st_ino == prepared.inode:
+            folder.remove_tree(attachments.FOLDER)
 
 
 def _set_aside(path: str) -> None:

@@ -1,16 +1,27 @@
-"""Finds the files that a Case names, inside the project only, and takes their digests."""
+"""Finds the files that a Case names, inside the project only, takes their digests, and keeps their bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from operations.importers._rows import SourceNotRegular, SourceRefused, open_regular, shown, strict_json
-from storage.schema.datasets import Attachment
+from storage.files import Folder, Stored
+from storage.schema.datasets import Attachment, Case
+from storage.transaction import Staging
 
 CHUNK = 1 << 20
+KEPT_FOLDER = "attachments"
+"""The folder of a dataset in which its attachments are kept, each named by the SHA-256 of its bytes."""
+MAX_FILE_BYTES = 256 << 20
+"""The largest attachment that is kept. Each attempt gets a copy of its own, so a larger one belongs elsewhere."""
+MAX_DATASET_BYTES = 2 << 30
+"""How much all attachments of a dataset may have, equal ones counted once."""
+MAX_FILES = 10_000
+"""How many different attachments a dataset may have: the journal names each."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -52,6 +63,22 @@ class AttachmentUnreadable(SourceRefused):
     row: int
     attachment: str
     reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AttachmentsTooLarge(SourceRefused):
+    """The attachments have more bytes, or are more files, than a dataset keeps."""
+
+    message = (
+        "Row {row} of {path}: with the attachment {attachment} there are {found} {unit}, and a dataset keeps at most "
+        "{limit}. Nothing was stored. Name smaller files, or tell the agent in a Case's input where the large ones are."
+    )
+
+    row: int
+    attachment: str
+    found: int
+    unit: str
+    limit: int
 
 
 def attachments(given: Any, *, source: str, root: str, row: int, column: str) -> tuple[Attachment, ...]:  # noqa: ANN401 - JSON
@@ -103,3 +130,69 @@ def _attachment(path: str, source: str, root: str, row: int) -> Attachment:
     except SourceNotRegular as error:
         raise AttachmentUnreadable(path=source, row=row, attachment=path, reason=error.reason) from None
     return Attachment(path=os.path.relpath(real, inside), sha256=hashed.hexdigest(), bytes=size)
+
+
+class KeptAttachments:
+    """Copies the attachments of Cases as they are read, each different content once."""
+
+    def __init__(self, store: Folder, staging: Staging, *, source: str, root: str) -> None:
+        """Keeps them in a folder of what is staged for the dataset; paths of attachments begin at `root`."""
+        self._store, self._staging = store, staging
+        self._source = source
+        self._root = os.path.realpath(root)
+        self._kept: set[str] = set()
+        self.bytes = 0
+        """How much is kept."""
+
+    def __len__(self) -> int:
+        """How many different files are kept."""
+        return len(self._kept)
+
+    def keep(self, case: Case) -> None:
+        """Keeps what a Case names, as it is: unmasked, like the Case's input, because the agent needs it.
+
+        Raises:
+            AttachmentsTooLarge: A file, or all together, are more than a dataset keeps.
+            AttachmentUnreadable: A file cannot be read, or is not any more what its digest was taken of.
+        """
+        for file in case.attachments:
+            if file.sha256 in self._kept:
+                continue
+            self._require_room(file, case.source.row)
+            if not self._kept:
+                self._store.make_folders(f"{self._staging.path}/{KEPT_FOLDER}")
+            name, path = f"{KEPT_FOLDER}/{file.sha256}", os.path.join(self._root, file.path)
+            try:
+                stored = self._staging.write(name, _chunks(path))
+            except SourceNotRegular as error:
+                raise self._unreadable(file, case, error.reason) from None
+            if stored != Stored(file.sha256, file.bytes):
+                raise self._unreadable(file, case, "changed while it was read")
+            self._kept.add(file.sha256)
+            self.bytes += file.bytes
+
+    def sync(self) -> None:
+        """Flushes the folder's entries; the files are flushed already. To be called before it is put in place."""
+        if self._kept:
+            self._store.sync(f"{self._staging.path}/{KEPT_FOLDER}")
+
+    def _require_room(self, file: Attachment, row: int) -> None:
+        bounds = (
+            (file.bytes, "bytes in one file", MAX_FILE_BYTES),
+            (self.bytes + file.bytes, "bytes of attachments", MAX_DATASET_BYTES),
+            (len(self) + 1, "different attachments", MAX_FILES),
+        )
+        for found, unit, limit in bounds:
+            if found > limit:
+                raise AttachmentsTooLarge(
+                    path=self._source, row=row, attachment=file.path, found=found, unit=unit, limit=limit
+                )
+
+    def _unreadable(self, file: Attachment, case: Case, reason: str) -> AttachmentUnreadable:
+        return AttachmentUnreadable(path=self._source, row=case.source.row, attachment=file.path, reason=reason)
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with open_regular(path) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk

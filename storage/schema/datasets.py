@@ -71,3 +71,6 @@ class Dataset(Record):
     """UTC, ISO 8601."""
     attachment_bytes: Annotated[int, Field(ge=0)] = 0
     """Size of all attachments in bytes."""
+    kept_attachments: Annotated[int, Field(ge=0)] = 0
+    """How many different files its folder `attachments/` keeps, each named by its SHA-256. 0 also for a dataset whose
+    attachments were only referred to: an attempt then reads them where the project has them."""

@@ -25,6 +25,7 @@ ELSEWHERE = {
     # tests/operations/execution
     "adopted_change_overlaps",  # test_adopting
     "already_followed",  # test_successors
+    "attachments_too_large",  # tests/operations/execution
     "attendant_lost",  # tests/operations/execution
     "bad_adapter_option",  # tests/operations/execution
     "batch_not_readable",  # test_following_batches

@@ -11,7 +11,12 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.importers._attachments import AttachmentOutside, AttachmentUnreadable
+from operations.importers._attachments import (
+    AttachmentOutside,
+    AttachmentsTooLarge,
+    AttachmentUnreadable,
+    KeptAttachments,
+)
 from operations.importers._cases import (
     CaseIdTwice,
     CaseReader,
@@ -82,6 +87,7 @@ class StoreDatasetResponse(Response):
     source_sha256: str
     cases_sha256: str
     mapping: dict[str, str]
+    kept_attachments: Annotated[int, Field(description="Different files that are kept with the dataset.")] = 0
 
 
 @operation(
@@ -101,6 +107,7 @@ class StoreDatasetResponse(Response):
         HoldoutNotBlind,
         AttachmentOutside,
         AttachmentUnreadable,
+        AttachmentsTooLarge,
         SecretInCaseId,
     ),
     examples=(
@@ -114,7 +121,8 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
     """Store Cases from a CSV or JSONL file as an immutable dataset.
 
     Each row is one Case: an input, perhaps an expected answer, a usage (optimization or protection), a source group and
-    attachments. The whole file is read or nothing is stored; a row that cannot be read is named with its column.
+    attachments, whose bytes are kept. The whole file is read or nothing is stored; a row that cannot be read is named
+    with its column.
     Holdout Cases are refused until they can be kept blind.
     """
     project = context.project
@@ -122,8 +130,10 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
     mapping = {k: v for k, v in request.mapping.model_dump().items() if v is not None}
     with read_by("store_dataset"), project.staging("datasets") as staging:
         reader = read_cases(source, mapping, root=context.root)
+        kept = KeptAttachments(project.store, staging, source=source, root=context.root)
         first: list[str] = []
-        stored = staging.write("cases.jsonl", _lines(reader, first, context))
+        stored = staging.write("cases.jsonl", _lines(reader, first, kept, context))
+        kept.sync()
         with context.transaction() as tx:
             dataset_id = tx.new_id("dataset")
             tx.place(staging, f"datasets/{dataset_id}")
@@ -138,6 +148,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
                     mapping=dict(reader.mapping),
                     created_at=context.timestamp,
                     attachment_bytes=reader.attachment_bytes,
+                    kept_attachments=len(kept),
                 )
             )
             evaluate = NextCall("run_evaluation", {"dataset_id": dataset_id}, {"revision_commit": "HEAD's commit"})
@@ -153,6 +164,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
                     source_sha256=reader.source_sha256,
                     cases_sha256=stored.sha256,
                     mapping=dict(dataset.mapping),
+                    kept_attachments=len(kept),
                     next=steps(
                         evaluate, *(NextCall("freeze_round", {"round_id": r.id, "preview": True}) for r in rounds[:1])
                     ),
@@ -160,7 +172,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
             )
 
 
-def _lines(reader: CaseReader, first: list[str], context: Context) -> Iterator[bytes]:
+def _lines(reader: CaseReader, first: list[str], kept: KeptAttachments, context: Context) -> Iterator[bytes]:
     masker = context.project.masker
     for case in reader:
         if masker.changed(case.id):
@@ -168,6 +180,7 @@ def _lines(reader: CaseReader, first: list[str], context: Context) -> Iterator[b
             raise SecretInCaseId(row=case.source.row, kind=kind)
         if len(first) < FIRST:
             first.append(case.id)
+        kept.keep(case)
         yield canonical(case.model_dump(mode="json")) + b"\n"
         if reader.case_count % 1000 == 0:
             context.progress(reader.case_count, None, f"{reader.case_count} Cases read")

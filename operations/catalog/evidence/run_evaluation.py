@@ -8,7 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.execution import keeper
+from operations.execution import keeper, kept
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import AdapterScriptChanged
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
@@ -157,6 +157,7 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
     continue_batch_id: confirmed Records are carried into a new batch, the rest runs. retry_batch_id tries again what
     infrastructure spoiled, linked; the last attempt counts, nobody picks the best.
     """
+    _require_attachments(request, context)
     with context.transaction() as tx, context.project.staging("evidence") as staging:
         run = BoundRun(_wanted(request), context, tx)
         with context.project.git() as git, context.project.scratch(f"run-{tx.number}") as scratch:
@@ -177,6 +178,15 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
             raise
     _start(context, run, owner)
     return _followed(request, context, answer)
+
+
+def _require_attachments(request: RunEvaluationRequest, context: Context) -> None:
+    """Reads what the dataset keeps before the lock is taken: that may be gigabytes, and nobody changes it."""
+    state = context.project.state()
+    follows = request.continue_batch_id or request.retry_batch_id
+    dataset = kept.dataset_of(state, dataset_id=request.dataset_id, round_id=request.round_id, follows=follows)
+    if dataset is not None:
+        kept.require_whole(context.project, state, dataset, request.case_ids)
 
 
 def _wanted(request: RunEvaluationRequest) -> Wanted:
@@ -263,9 +273,12 @@ def _plan(context: Context, run: BoundRun) -> RunPlan:
         infrastructure_exit_codes=run.process.infrastructure_exit_codes,
         slots=tuple(run.due),
         attachments_folder=context.root,
+        kept_attachments=store.full(kept.folder_of(run.dataset)) if run.dataset.kept_attachments else None,
         cases_path=store.full(f"datasets/{run.dataset.id}/cases.jsonl"),
         mask_key_path=store.full(KEY),
         redact_keys=run.project.redact_keys,
+        redact_patterns=run.project.redact_patterns,
+        second_look=run.project.second_look,
         stop_after_infra_failures=run.wanted.stop_after_infra_failures,
         spend_metric=run.wanted.spend_metric,
         spend_limit=run.wanted.spend_limit,
