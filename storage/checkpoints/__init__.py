@@ -12,7 +12,10 @@ from storage.checkpoints.changes import (
     inverse,
     user_files,
 )
+from storage.checkpoints.exact import RawBytes, entries, raw_bytes, revision_changes
+from storage.checkpoints.isolated import Isolated, IsolatedContentDiffers, apart_differs, put_apart, user_copies
 from storage.checkpoints.objects import RefTaken, build_tree, commit_tree, hold, release
+from storage.checkpoints.places import NoPlaceOutside, choose_place, remove_place, sweep_places
 from storage.checkpoints.publishing import BranchShared, Staged, publish
 from storage.checkpoints.restoring import rewrite
 from storage.checkpoints.states import States, UnknownContent, classify
@@ -21,23 +24,36 @@ __all__ = [
     "BranchShared",
     "Change",
     "Entry",
+    "Isolated",
+    "IsolatedContentDiffers",
     "LeavesWorktree",
     "NameCollision",
+    "NoPlaceOutside",
     "OtherRepository",
+    "RawBytes",
     "RefTaken",
     "SpecialFile",
     "Staged",
     "States",
     "UnknownContent",
+    "apart_differs",
     "build_tree",
     "changes_between",
+    "choose_place",
     "classify",
     "commit_tree",
     "draft_changes",
+    "entries",
     "hold",
     "inverse",
     "publish",
+    "put_apart",
+    "raw_bytes",
     "release",
+    "remove_place",
+    "revision_changes",
     "rewrite",
+    "sweep_places",
+    "user_copies",
     "user_files",
 ]

@@ -81,9 +81,14 @@ class Git:
         root: The real path of the project folder.
     """
 
-    def __init__(self, root: str, program: str = "git") -> None:
+    def __init__(self, root: str, program: str = "git", *, linked: tuple[str, str] | None = None) -> None:
+        """Opens git at `root`, or there with the administrative folder and the worktree's top that `linked` names.
+
+        Without `linked` git finds both by itself; with it, nothing that lies in the worktree is asked.
+        """
         self.root = os.path.realpath(root)
         self.program = program
+        self._place = {} if linked is None else {"GIT_DIR": linked[0], "GIT_WORK_TREE": linked[1]}
         self._reader: Any = None
 
     def run(  # noqa: PLR0913 - each is one property of a process
@@ -231,7 +236,7 @@ class Git:
         self.close()
 
     def _start(self, arguments: Sequence[str], stdin: BinaryIO | int, call: _Call) -> Any:  # noqa: ANN401 - GitPython's wrapper around Popen has no public type
-        child = {**ENVIRONMENT, **call.env}
+        child = {**ENVIRONMENT, **self._place, **call.env}
         # GitPython hands on os.environ whole and can only add to it, so `env -u` takes the rest away.
         alien = [x for x in os.environ if x.startswith("GIT_") and x not in child]
         drop = ["env", *(y for x in alien for y in ("-u", x))] if alien else []

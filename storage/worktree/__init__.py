@@ -21,7 +21,7 @@ from storage.worktree.readiness import (
     WorktreeElsewhere,
     ready,
 )
-from storage.worktree.snapshot import Surroundings, TooManyInputs, surroundings
+from storage.worktree.snapshot import Surroundings, TooManyInputs, input_fingerprints, surroundings
 
 __all__ = [
     "BareRepository",
@@ -42,6 +42,7 @@ __all__ = [
     "decode_path",
     "encode_path",
     "in_scope",
+    "input_fingerprints",
     "project_path",
     "read_head",
     "ready",

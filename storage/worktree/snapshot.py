@@ -77,7 +77,7 @@ def surroundings(git: Git, inputs: Sequence[str] = ()) -> Surroundings:
         UnsafePattern: An input is absolute, leaves the project, or names `.git` or `.atk`.
         TooManyInputs: The inputs hold more than `MOST_INPUTS` files.
     """
-    wanted = [decode_path(repository_path(git, x)).rstrip(b"/") for x in check_patterns(inputs)]
+    wanted = _wanted(git, inputs)
     head = read_head(git)
     with tempfile.TemporaryDirectory(prefix="atk-") as folder:
         index = fresh_index(git, head.commit, folder)
@@ -91,6 +91,20 @@ def surroundings(git: Git, inputs: Sequence[str] = ()) -> Surroundings:
             raw={encode_path(k): v for k, v in raw_bytes(git, head.commit, dirty).items()},
             folders=tuple(sorted(encode_path(x) for x in own_folders(git, index))),
         )
+
+
+def input_fingerprints(git: Git, inputs: Sequence[str]) -> dict[str, str]:
+    """Returns the fingerprints of the declared inputs alone, as `surroundings` does, whatever else the worktree holds.
+
+    Raises:
+        UnsafePattern: An input is absolute, leaves the project, or names `.git` or `.atk`.
+        TooManyInputs: The inputs hold more than `MOST_INPUTS` files.
+    """
+    return fingerprints(git, _input_files(git, _wanted(git, inputs)))
+
+
+def _wanted(git: Git, inputs: Sequence[str]) -> list[bytes]:
+    return [decode_path(repository_path(git, x)).rstrip(b"/") for x in check_patterns(inputs)]
 
 
 def fingerprints(git: Git, paths: Iterable[bytes]) -> dict[str, str]:
