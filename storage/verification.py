@@ -85,7 +85,7 @@ def _strangers(project: Project, state: State) -> Iterator[Finding]:
     announced = {path for intent in state.intents.values() for path in intent.frame.get("files", {})}
     known = shown | announced | set(state.files)
     open_runs = tuple(f"evidence/{batch_id}/" for batch_id in state.runs)
-    for holder in HOLDERS:
+    for holder in filter(project.store.exists, HOLDERS):  # an older store lacks those that came later
         for path, regular in _walk(project.store.full(holder), holder):
             if not regular:
                 yield Finding(path, "is a link or a special file, which ATK never makes")

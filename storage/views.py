@@ -26,6 +26,7 @@ _PLACES = {
     "candidate": "rounds/{round_id}/candidates/{id}.json",
     "validation": "rounds/{round_id}/validations/{id}.json",
     "decision": "rounds/{round_id}/decisions/{id}.json",
+    "selection": "selections/{id}/manifest.json",
 }
 
 

@@ -35,6 +35,7 @@ class SourceRefused(AtkError):
     next_calls: ClassVar[tuple[NextCall, ...]] = (
         NextCall("store_dataset", supply={"source": "a file that can be read whole"}),
         NextCall("store_assessment", supply={"rows": "rows that can be read whole"}),
+        NextCall("find_records", supply={"ids_file": "a file that can be read whole"}),
     )
 
     path: str
@@ -68,9 +69,14 @@ class SourceNotRegular(SourceRefused):
 
 @dataclass(kw_only=True, eq=False)
 class SourceFormatUnknown(SourceRefused):
-    """The file's name does not say that it is CSV or JSONL."""
+    """The file's name does not say that it is in a format that is read."""
 
-    message = "{path} is neither .csv nor .jsonl. Save it as CSV in UTF-8, or with one JSON object to a line as .jsonl."
+    message = (
+        "{path} is in no format that is read here: {formats}. Save it as CSV in UTF-8, or with one JSON object to a "
+        "line as .jsonl."
+    )
+
+    formats: tuple[str, ...] = (".csv", ".jsonl")
 
 
 @dataclass(kw_only=True, eq=False)

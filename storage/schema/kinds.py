@@ -9,6 +9,7 @@ from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
+from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 
@@ -28,5 +29,6 @@ KINDS: dict[str, type[Record]] = {
         Candidate,
         Validation,
         Decision,
+        Selection,
     )
 }

@@ -17,7 +17,7 @@ from tests.support import toys
 from tests.support.projects import AT, Target, bare, call_of
 from tests.support.toys import names, put, reopened
 
-FOLDERS = ["assessments", "datasets", "evidence", "journal", "validations"]
+FOLDERS = ["assessments", "datasets", "evidence", "journal", "selections", "validations"]
 
 
 def test_a_new_project_is_private_whole_and_ignored_by_git(tmp_path):

@@ -157,6 +157,9 @@ def _content(kind: str, record_id: str, context: Context, state: State) -> dict[
         case "batch" if f"evidence/{record_id}/records.jsonl" in state.files:
             lines = contents.lines(project, state, f"evidence/{record_id}/records.jsonl")
             return {"records": reading.Rows(lines, lambda line: mask(json.loads(line)))}
+        case "selection":
+            lines = contents.lines(project, state, f"selections/{record_id}/records.jsonl")
+            return {"records": reading.Rows(lines, json.loads)}
         case "import":
             return {"records": reading.Rows(islice(stored.records(project, state, record_id), FIRST_RECORDS), mask)}
         case "assessment":
