@@ -18,11 +18,13 @@ import anyio.from_thread
 import anyio.to_thread
 
 from atk_mcp import results
+from atk_mcp.asking import AskFirst, input_required
 from storage.errors import AtkError
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+    from operations.confirming import Ask
     from operations.definition import Operation
 
 Note = tuple[float, float | None, str]
@@ -48,8 +50,11 @@ class Calls:
         name: str,
         arguments: Mapping[str, Any],
         progress: Progress,
+        ask: Ask | None = None,
     ) -> dict[str, Any]:
         """Runs one operation and returns its tool result. It is looked up, and so loaded, in the worker thread.
+
+        `ask` puts a question to the person behind the client, from the worker thread.
 
         Being cancelled sets the operation's `cancelled` and leaves the thread to end by itself.
         """
@@ -64,7 +69,7 @@ class Calls:
         def work() -> dict[str, Any]:
             report = _Reporter(notes, cancelled)
             with self._counted():
-                return self._answered(operations, name, arguments, report, cancelled)
+                return self._answered(operations, name, arguments, report, cancelled, ask)
 
         async with waiting, _delivered(waiting, progress), notes:
             try:
@@ -80,22 +85,25 @@ class Calls:
             while self._under_way and (left := deadline - time.monotonic()) > 0:
                 self._idle.wait(left)
 
-    def _answered(
+    def _answered(  # noqa: PLR0913, PLR0917 - what a call is made of
         self,
         operations: Mapping[str, Operation[Any, Any]],
         name: str,
         arguments: Mapping[str, Any],
         progress: Callable[[float, float | None, str], None],
         cancelled: Callable[[], bool],
+        ask: Ask | None,
     ) -> dict[str, Any]:
-        """Returns a tool result, whatever happens: an answer, a refusal, an incident."""
+        """Returns a tool result, whatever happens: an answer, a refusal, a question, an incident."""
         try:
             from operations.invocation import invoke  # noqa: PLC0415 - models and store load at the first call
 
-            response = invoke(operations[name], arguments, progress=progress, cancelled=cancelled)
+            response = invoke(operations[name], arguments, progress=progress, cancelled=cancelled, ask=ask)
             return results.of_response(response, strict=self._strict)
         except AtkError as error:
             return results.of_error(error)
+        except AskFirst as needed:
+            return input_required(needed.question)
         except Exception as error:  # noqa: BLE001 - a crash is put on record, and the client gets its id
             from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
 

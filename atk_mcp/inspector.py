@@ -7,15 +7,14 @@ import importlib
 import json
 import os
 import shlex
-import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atk_mcp import chronicle, results, snapshot
 from atk_mcp.describing import STAYS, described
+from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, in_words, say
 from storage.errors import AtkError
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from operations.definition import Operation
 
 OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
-_SIGNALLED = 128
-"""Plus a signal's number: the exit status after that signal."""
-
 _EPILOG = """\
 begin here:
   atk demo                                   a whole Round on a small agent of ATK's own, in a folder of its own
@@ -36,6 +32,7 @@ begin here:
   atk call store_dataset --request '{"source": "cases.csv"}'
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
+  atk approve                                what an agent asks a person's word for, and its answer
   atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left
 
@@ -141,6 +138,11 @@ def build_parser() -> argparse.ArgumentParser:
     journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
+    approve = _command(commands, "approve", _approve, "allow or decline what an agent needs a person's word for")
+    approve.add_argument("approval_id", nargs="?", metavar="ID", help="the question (default: list what waits)")
+    approve.add_argument("--decline", action="store_true", help="refuse it, without asking")
+    approve.set_defaults(json=False)
+
     verify = _command(
         commands, "verify", _verify, "make every digest, count, Validation and Decision again; heal nothing"
     )
@@ -195,12 +197,25 @@ def _recover(given: argparse.Namespace) -> int:
     return _invoke("inspect_or_recover_operation", {}, given, _as_json if given.json else in_words)
 
 
+def _approve(given: argparse.Namespace) -> int:
+    from atk_mcp.approving import approve  # noqa: PLC0415 - --help needs no store
+
+    try:
+        allowed = approve(_root(given), given.approval_id, decline=given.decline)
+    except AtkError as error:
+        return _refused(error, as_json=False)
+    return OK if allowed or given.decline else REFUSED
+
+
+def _root(given: argparse.Namespace) -> str:
+    return os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+
+
 def _verify(given: argparse.Namespace) -> int:
     from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
 
-    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
     try:
-        clean = verified(root, as_json=given.json)
+        clean = verified(_root(given), as_json=given.json)
     except AtkError as error:
         return _refused(error, as_json=given.json)
     return OK if clean else REFUSED
@@ -259,7 +274,7 @@ def _hold(given: argparse.Namespace) -> int:
         status = _invoke(name, dict(arguments), given, answers.append)
         return answers[0] if answers else None
 
-    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    root = _root(given)
     try:
         complete = hold(call, root, given.batch_id, given.rerun_unknown)
     except AtkError as error:
@@ -295,7 +310,7 @@ def _journal(given: argparse.Namespace) -> int:
 
     if given.last < 1:
         raise _Usage("--last takes a number from 1 up.")
-    root = os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    root = _root(given)
     try:
         bodies = Project.open(root).journal_records()
         told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
@@ -311,16 +326,18 @@ def _invoke(
     name: str, arguments: dict[str, Any], given: argparse.Namespace, show: Callable[[dict[str, Any]], str | None]
 ) -> int:
     """Runs an operation to its end, Ctrl-C being a request to stop, and prints what `show` makes of it."""
-    from operations.invocation import invoke  # noqa: PLC0415 - --help needs neither models nor store
+    from atk_mcp.approving import at_terminal  # noqa: PLC0415 - --help needs neither models nor store
+    from operations.invocation import invoke  # noqa: PLC0415 - as above
 
     operation = _named(name)
     if given.project is not None:
         arguments = {**arguments, "project_path": given.project}
     progress = ProgressLine(None if given.json else _EVERY)
-    asked = _Asked()
+    ask = None if given.json else at_terminal()
+    asked = Asked()
     try:
-        with _stoppable(asked, quiet=given.json):
-            response = invoke(operation, arguments, progress=progress, cancelled=asked, stays=True)
+        with stoppable(asked, quiet=given.json):
+            response = invoke(operation, arguments, progress=progress, cancelled=asked, stays=True, ask=ask)
             text = show(results.payload(response))
     except AtkError as error:
         progress.clear()
@@ -351,40 +368,6 @@ def _refused(error: AtkError, *, as_json: bool) -> int:
 
 def _as_json(payload: dict[str, Any]) -> str:
     return json.dumps(payload, ensure_ascii=False, indent=2)
-
-
-class _Asked:
-    """Whether and by which signal a command was asked to stop."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-
-    def __call__(self) -> bool:
-        return self.signal is not None
-
-    @property
-    def status(self) -> int | None:
-        """The exit status that tells of the signal, as shells have it; None when there was none."""
-        return None if self.signal is None else _SIGNALLED + self.signal
-
-
-@contextmanager
-def _stoppable(asked: _Asked, *, quiet: bool) -> Iterator[None]:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends the command at once."""
-
-    def ask(number: int, _: object) -> None:
-        if asked.signal is None:
-            asked.signal = number
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            if not quiet:
-                complain("Stopping; press Ctrl-C again to leave at once.")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from mcp.types import INVALID_PARAMS, CallToolRequestParams, PaginatedRequestPar
 
 import atk_mcp
 from atk_mcp import snapshot
+from atk_mcp.asking import asker
 from atk_mcp.calls import Calls
 from atk_mcp.greeting import INSTRUCTIONS, NAME, TITLE, Greeting
 from atk_mcp.pipes import Pipes
@@ -70,7 +71,7 @@ def build_server(
         if params.name not in names:
             raise _unknown(params.name, names, read_only=read_only)
         report = context.session.report_progress  # sends nothing unless the client gave a token
-        result = await running.run(operations, params.name, params.arguments or {}, report)
+        result = await running.run(operations, params.name, params.arguments or {}, report, asker(context, params))
         return _COMPLETE | result
 
     server: Server[Any] = Server(

@@ -35,6 +35,15 @@ class Context:
     stays: bool = False
     """Whether the caller stays until a run ends (a terminal does, a server's client does not)."""
 
+    handle: str | None = None
+    """The id under which others follow and stop this call, where a process was started to carry it out."""
+
+    confirmed: frozenset[str] = frozenset()
+    """Digests of the questions that the person behind the call has said yes to, since it was made."""
+
+    can_ask: bool = False
+    """Whether the person behind the call can be asked now."""
+
     @property
     def project(self) -> Project:
         """The project. Raises `ProjectNotInitialized` where there is none."""

@@ -6,18 +6,19 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 
+from operations.confirming import Ask, NeedsConfirmation, NotConfirmed, leave_open
 from operations.context import Context
 from operations.definition import Effect, Operation, RequestT, ResponseT
 from operations.execution.sweeping import sweep_dead
 from storage.errors import AtkError, NextCall
-from storage.masking import KEY_BYTES, Masker
+from storage.masking import KEY_BYTES, Masker, PatternEngineMissing
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.transaction import Call, Replayed
 
@@ -43,18 +44,21 @@ class FolderMissing(AtkError):
     given: str
 
 
-def invoke(
+def invoke(  # noqa: PLR0913 - each is a way back to whoever calls
     operation: Operation[RequestT, ResponseT],
     arguments: Mapping[str, Any],
     *,
     progress: Callable[[float, float | None, str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     stays: bool = False,
+    handle: str | None = None,
+    ask: Ask | None = None,
 ) -> ResponseT:
     """Validates `arguments` and runs the handler.
 
     `progress` is called with (done, total or None, note); `cancelled` is asked now and then;
-    `stays` says that the caller waits until a run has ended.
+    `stays` says that the caller waits until a run has ended; `handle` is the id under which others follow the call;
+    `ask` puts a question to the person behind the call, where there is one.
 
     No credential that a caller sent comes back: neither in the response nor in the error's facts.
 
@@ -62,49 +66,64 @@ def invoke(
         AtkError: The operation declined; the error's facts and `next` say why and what to do.
     """
     try:
-        response = _invoke(operation, arguments, progress=progress, cancelled=cancelled, stays=stays)
+        response = _invoke(
+            operation, arguments, progress=progress, cancelled=cancelled, stays=stays, handle=handle, ask=ask
+        )
     except AtkError as error:
         masker = _masker(arguments)
         for fact in fields(error):
-            setattr(error, fact.name, _masked(masker, getattr(error, fact.name)))
+            setattr(error, fact.name, _masked(masker.own_text, getattr(error, fact.name)))
         raise
+    masker = _masker(arguments, whole=True)
     shown = response.model_dump(mode="json")
-    if _masked(_STRANGER, shown) == shown:
+    if masker.own_rules:
+        return operation.response.model_validate_json(json.dumps(masker.record(response)))
+    if _masked(_STRANGER.text, shown) == shown:
         return response
-    return operation.response.model_validate_json(json.dumps(_masked(_masker(arguments), shown)))
+    return operation.response.model_validate_json(json.dumps(_masked(masker.text, shown)))
 
 
 _STRANGER = Masker(bytes(KEY_BYTES))
 """Finds credentials where no project's key is needed to mask them, or none is to be had."""
 
 
-def _masker(arguments: Mapping[str, Any]) -> Masker:
+def _masker(arguments: Mapping[str, Any], *, whole: bool = False) -> Masker:
+    """Returns the project's masker; where there is none, one that knows what every project masks.
+
+    Raises:
+        PatternEngineMissing: With `whole`, the project has rules of its own that cannot be applied.
+    """
     given = arguments.get("project_path")
     try:
-        # Without the project's own field names: what is masked here are sentences and values, not fields.
-        return Masker(Project.open(_root(given if isinstance(given, str) else None)).mask_key)
+        return Project.open(_root(given if isinstance(given, str) else None)).masker
+    except PatternEngineMissing:
+        if whole:
+            raise
+        return Masker(os.urandom(KEY_BYTES))
     except (AtkError, OSError):
         return Masker(os.urandom(KEY_BYTES))
 
 
-def _masked(masker: Masker, value: Any) -> Any:  # noqa: ANN401 - a fact or a JSON value
+def _masked(masked: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 - a fact or a JSON value
     """Returns `value` with the credentials in its texts masked; it keeps its shape and the names in it."""
     if isinstance(value, str):
-        return masker.text(value)
+        return masked(value)
     if isinstance(value, Mapping):
-        return {k: _masked(masker, v) for k, v in value.items()}
+        return {k: _masked(masked, v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_masked(masker, v) for v in value)
+        return type(value)(_masked(masked, v) for v in value)
     return value
 
 
-def _invoke(
+def _invoke(  # noqa: PLR0913 - as above
     operation: Operation[RequestT, ResponseT],
     arguments: Mapping[str, Any],
     *,
     progress: Callable[[float, float | None, str], None] | None,
     cancelled: Callable[[], bool] | None,
     stays: bool,
+    handle: str | None,
+    ask: Ask | None,
 ) -> ResponseT:
     request = _validated(operation, arguments)
     root = _root(request.project_path)
@@ -119,6 +138,8 @@ def _invoke(
         now=_now(),
         call=Call(operation=operation.name, arguments=given, request_id=request_id, at=_now().isoformat()),
         stays=stays,
+        handle=handle,
+        can_ask=ask is not None,
         **extra,
     )
     try:
@@ -128,12 +149,32 @@ def _invoke(
         if operation.effect is not Effect.READ:
             with suppress(AtkError):  # the handler comes to the same and says it
                 sweep_dead(Project.open(root))
-        return operation.handler(request, context)
+        return _with_consent(operation, request, context, ask)
     except Replayed as found:
         recorded = operation.response.model_validate_json(json.dumps(found.response))
         return operation.replay(request, context, recorded) if operation.replay else recorded
     except OSError as error:
         raise StorageFailed.of(error) from error
+
+
+def _with_consent(
+    operation: Operation[RequestT, ResponseT], request: RequestT, context: Context, ask: Ask | None
+) -> ResponseT:
+    """Runs the handler; where it needs a person's word, asks for it while nothing is locked and runs it again."""
+    while True:
+        try:
+            return operation.handler(request, context)
+        except NeedsConfirmation as needed:
+            question = needed.question
+            said = ask(question) if ask is not None else None
+            if said == "accept" and not context.cancelled():
+                context = replace(context, confirmed=context.confirmed | {question.digest})
+                continue
+            known = leave_open(context.project, question, context.timestamp)
+            how = {None: "this client has no way to ask one", "decline": "it was declined", "cancel": "nobody answered"}
+            raise NotConfirmed(
+                approval_id=known.id, answer=how.get(said, "the call was given up"), question=known.question
+            ) from None
 
 
 def _root(given: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from storage.schema.approvals import HowConfirmed
 from storage.schema.base import Commit, Digest, ObjectId, Record, Value
 
 RootCauseStatus = Literal["hypothesis", "supported", "intervention_supported", "inconclusive"]
@@ -93,7 +94,7 @@ class Authorization(Value):
     action: Literal["trial_commit", "retain_without_final_pass"]
     reason: str
     risk: str
-    recorded_as: Literal["reported_by_client"] = "reported_by_client"
+    recorded_as: HowConfirmed = "reported_by_client"
 
 
 class Decision(Record):

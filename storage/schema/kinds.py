@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from storage.schema.approvals import Approval
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.datasets import Dataset
+from storage.schema.probes import Probe
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
 from storage.schema.selections import Selection
@@ -29,6 +31,8 @@ KINDS: dict[str, type[Record]] = {
         Candidate,
         Validation,
         Decision,
+        Approval,
+        Probe,
         Selection,
     )
 }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from storage.schema.base import Digest, Record, Value
+from storage.schema.probes import ProbePermission
 
 AdapterName = Literal["command", "http", "codex-skill", "python"]
 """What turns one attempt into a process: see operations.execution.adapters."""
@@ -90,6 +91,7 @@ class Project(Record):
     """The configuration of a project. `run_config_digest` covers everything that shapes a run."""
 
     kind: ClassVar[str] = "project"
+    as_given: ClassVar[bool] = True
 
     workspace_path: str
     created_at: str
@@ -107,6 +109,11 @@ class Project(Record):
     infrastructure_exit_codes: tuple[int, ...] = ()
     metric_sources: dict[str, MetricSource] = {}
     redact_keys: tuple[str, ...] = ()
+    """Names of fields that are masked whatever they hold."""
+    redact_patterns: tuple[str, ...] = ()
+    """Regular expressions in RE2's syntax; what they match in a text is masked."""
+    second_look: bool = False
+    """Whether betterleaks scans what the rules have left."""
     loading_verification: dict[str, Any] = {}
     timeout_seconds: float = 120
     run_config_digest: Digest
@@ -124,6 +131,9 @@ class Project(Record):
     case_working_directory: str | None = None
     """Where each attempt starts: a template, relative to `working_directory`."""
     replay_preparation: Preparation | None = None
+    require_confirmation: bool = False
+    """Whether a client's word that a person allowed something is not enough."""
+    probe_permissions: tuple[ProbePermission, ...] = ()
 
     @property
     def runnable(self) -> bool:

@@ -35,10 +35,17 @@ ELSEWHERE = {
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
     "mapping_field_unknown",  # the schema refuses it first
+    "not_confirmed",  # test_confirming
     "not_retryable",  # test_successors
     "not_stuck",  # tests/storage
     "nothing_to_continue",  # test_successors
     "nothing_to_validate",  # test_runs_of_a_round
+    "probe_input_refused",  # test_diagnostic_probe
+    "probe_not_permitted",  # test_diagnostic_probe
+    "probe_permission_invalid",  # test_diagnostic_probe
+    "probe_script_changed",  # test_diagnostic_probe
+    "probe_too_long",  # test_diagnostic_probe
+    "probes_used_up",  # test_diagnostic_probe
     "result_forbids",  # test_comparing_sides
     "retries_used_up",  # test_successors
     "secret_in_configuration",  # tests/attack

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from operations import confirming
+from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.tuning import deciding, lifecycle
@@ -14,6 +16,7 @@ from storage.checkpoints import Change, Staged, UnknownContent, classify, commit
 from storage.errors import NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
+from storage.schema.approvals import HowConfirmed
 from storage.schema.base import ObjectId
 from storage.schema.candidates import Authorization, Candidate, Decision
 from storage.schema.rounds import Plan, Round
@@ -70,6 +73,7 @@ class DecideCandidateResponse(Response):
         deciding.NotNewestValidation,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
+        confirming.NotConfirmed,
         UnknownContent,
         Staged,
         UnknownObject,
@@ -99,6 +103,8 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
         found = deciding.of_candidate(candidate, tx.state.all(Validation))
         validation = deciding.newest(found, request.validation_id, candidate.id)
         _check(request, candidate, validation)
+        overrides = request.override and validation is not None and validation.result != "pass"
+        how = confirmed(_question(request, candidate, validation), context, tx) if overrides else None
         with context.project.git() as git, context.project.scratch(f"decide-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
@@ -112,7 +118,7 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
                     _commit_message(request, candidate, tx),
                     int(context.now.timestamp()),
                 )
-        response = _recorded(request, context, tx, value, candidate, validation, head, after, plan)
+        response = _recorded(request, context, tx, value, candidate, validation, head, after, plan, how)
         steps_ = _steps(request, value, candidate, head, after)
         pending = tx.intend(steps_, response, claims=["worktree", value.id])
     answer: DecideCandidateResponse = pending.carry_out()
@@ -145,6 +151,27 @@ def _check_override(request: DecideCandidateRequest, validation: Validation) -> 
         )
     if request.override_authorization is None:
         raise _unauthorized(request, "It is missing")
+
+
+def _question(
+    request: DecideCandidateRequest, candidate: Candidate, validation: Validation | None
+) -> confirming.Question:
+    given = request.override_authorization
+    result = validation.result if validation else "none"
+    return confirming.Question(
+        operation="decide_candidate",
+        subject=candidate.id,
+        text=(
+            f"Keep {candidate.id} and commit it although {validation.id if validation else 'no Validation'} says "
+            f"{result}? Given as reason: {given.reason if given else ''} As risk: {given.risk if given else ''}"
+        ),
+        facts={
+            "action": "keep",
+            "revision_id": candidate.revision_id,
+            "validation_id": validation.id if validation else None,
+            "authorization": given.model_dump() if given else None,
+        },
+    )
 
 
 def _require_in_place(git: Git, request: DecideCandidateRequest, candidate: Candidate, scratch: str) -> None:
@@ -204,6 +231,7 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
     head: Head,
     after: str,
     plan: Plan,
+    how: HowConfirmed | None,
 ) -> DecideCandidateResponse:
     given = request.override_authorization
     decision = tx.put(
@@ -217,8 +245,8 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
             validation_id=validation.id if validation else None,
             validation_result=validation.result if validation else None,
             validation_missing_reason=request.validation_missing_reason,
-            override=request.override,
-            override_authorization=Authorization(**given.model_dump()) if given else None,
+            override=how is not None,
+            override_authorization=Authorization(**given.model_dump(), recorded_as=how) if given and how else None,
             before_commit=head.commit,
             after_commit=after,
         )
@@ -256,7 +284,7 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
     return DecideCandidateResponse(
         message=f"{candidate.id} is {status}. "
         + (f"HEAD is {after[:12]}." if keep else f"{len(paths)} paths are as before it."),
-        warnings=["Kept against the result, as the client reports the person authorized."] if request.override else [],
+        warnings=[f"Kept against the result: {TOLD[how]}."] if how else [],
         round_id=value.id,
         candidate_id=candidate.id,
         decision_id=decision.id,

@@ -17,11 +17,12 @@ from operations.execution.adapters.process import pinned_runner, runner_template
 from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
 from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
 from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
+from operations.execution.secret_rules import secrets_in
 from operations.tuning.lifecycle import AnotherRoundActive, require_no_active
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
-from storage.masking import KEY_BYTES, Masker
+from storage.masking import PatternEngineMissing, RedactPatternUnusable, SecondLookMissing
 from storage.project import AlreadyInitialized, LegacyStore, Project, ProjectNotInitialized
 from storage.schema.base import ObjectId
 from storage.schema.projects import (
@@ -127,6 +128,11 @@ class InitializeProjectRequest(WriteRequest):
         dict[Literal["cost", "tool_calls"], MetricSourceGiven], Field(description="Collectors that gates may trust.")
     ] = {}
     redact_keys: Annotated[list[str], Field(description="Further field names to mask always.")] = []
+    require_confirmation: Annotated[
+        bool, Field(description="A person's word counts only when ATK asked them, in a dialog or by `atk approve`.")
+    ] = False
+    redact_patterns: Annotated[list[str], Field(description="Regular expressions (RE2) of what to mask.")] = []
+    second_look: Annotated[bool, Field(description="Have betterleaks look too.")] = False
     loading_verification: Annotated[dict[str, str], Field(description="By component, how loading is proved.")] = {}
     adapter: Annotated[AdapterName, Field(description="What makes an attempt a process.")] = "command"
     adapter_options: Annotated[
@@ -157,6 +163,9 @@ class InitializeProjectResponse(Response):
     raises=(
         RuntimeMissing,
         SecretInConfiguration,
+        RedactPatternUnusable,
+        PatternEngineMissing,
+        SecondLookMissing,
         BadConfiguration,
         BadAdapterOption,
         EnvFileUnusable,
@@ -205,7 +214,7 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     """
     imports_only = request.analysis_only and not request.command and request.adapter == "command"
     record = _record(request, context)
-    if places := _secrets(record.model_dump(mode="json", exclude={"workspace_path"}), Masker(bytes(KEY_BYTES))):
+    if places := secrets_in(record):
         raise SecretInConfiguration(places=places)
     warnings = []
     if not imports_only:
@@ -293,24 +302,6 @@ def _message(record: ProjectRecord, obstacles: Sequence[str], *, revised: bool) 
     return f"{lead} ready {purpose}."
 
 
-def _secrets(value: Any, masker: Masker, place: str = "") -> list[str]:  # noqa: ANN401 - JSON
-    """Names the places below `value` that hold a credential: by its form, its field's name, or the option before it."""
-    if isinstance(value, str):
-        return [place] if masker.text(value) != value else []
-    inside: list[tuple[str, str, Any]] = []
-    if isinstance(value, dict):
-        inside = [(name, name, below) for name, below in value.items()]
-    elif isinstance(value, list):
-        before = ["", *(x.lstrip("-") if isinstance(x, str) and x.startswith("-") else "" for x in value)]
-        inside = [(str(n), before[n], below) for n, below in enumerate(value)]
-    found: list[str] = []
-    for step, name, below in inside:
-        where = f"{place}.{step}" if place else step
-        named = isinstance(below, str) and "{" not in below and masker.changed({name: below})
-        found += [where] if named else _secrets(below, masker, where)
-    return found
-
-
 def _require_runtime(request: InitializeProjectRequest) -> None:
     missing = [
         name
@@ -370,6 +361,9 @@ def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecor
         infrastructure_exit_codes=tuple(sorted(request.infrastructure_exit_codes)),
         metric_sources={k: MetricSource(**v.model_dump()) for k, v in request.metric_sources.items()},
         redact_keys=tuple(request.redact_keys),
+        require_confirmation=request.require_confirmation,
+        redact_patterns=tuple(request.redact_patterns),
+        second_look=request.second_look,
         loading_verification=dict(request.loading_verification),
         timeout_seconds=request.timeout_seconds,
         run_config_digest=digest(canonical(shape)),
