@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from operations.confirming import Ask, NeedsConfirmation, NotConfirmed, leave_open
 from operations.context import Context
@@ -204,12 +204,12 @@ def _validated(operation: Operation[RequestT, ResponseT], arguments: Mapping[str
 
 def _problems(operation: Operation[Any, Any], error: ValidationError) -> list[str]:
     """One sentence a mistake: the field, what is wrong, what was given."""
-    known = list(operation.request.model_fields)
     found = []
     for mistake in error.errors(include_url=False):
         where = ".".join(str(part) for part in mistake["loc"]) or "arguments"
         if mistake["type"] == "extra_forbidden":
-            near = get_close_matches(str(mistake["loc"][-1]), known, 1, 0.5) if len(mistake["loc"]) == 1 else []
+            known = _known(operation.request, mistake["loc"])
+            near = get_close_matches(str(mistake["loc"][-1]), known, 1, 0.5)
             found.append(f"{where} is not a field" + (f" (did you mean {near[0]}?)" if near else _fields(known)))
         elif mistake["type"] == "missing":
             found.append(f"{where} is required")
@@ -217,6 +217,23 @@ def _problems(operation: Operation[Any, Any], error: ValidationError) -> list[st
             what = mistake["msg"][:1].lower() + mistake["msg"][1:]
             found.append(f"{where}: {what} (given: {_cut(mistake['input'])})")
     return found
+
+
+def _known(model: type[BaseModel], where: Sequence[str | int]) -> list[str]:
+    """Returns the fields of the model in which the last part of `where` is none."""
+    for part in where[:-1]:
+        field = model.model_fields.get(str(part))
+        if field is not None and (inner := _model_in(field.annotation)) is not None:
+            model = inner
+    return list(model.model_fields)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Returns the one model that an annotation such as `list[Model] | None` is about."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = [model for part in get_args(annotation) if (model := _model_in(part)) is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def _fields(known: list[str]) -> str:

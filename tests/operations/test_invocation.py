@@ -34,6 +34,8 @@ def required(operation, target):
         "source_kind": "langfuse",
         "source_namespace": "exports",
         "mapping_version": "1",
+        "probe_authorization_id": "look",
+        "question": "Why?",
         "issues": [{"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["nobody"]}],
     }
     return {name: known[name] for name, field in operation.request.model_fields.items() if field.is_required()}
@@ -68,6 +70,17 @@ def test_unknown_field_is_answered_with_the_closest_known_one(target):
     error = target.refusal("run_evaluation", revison_commit="f" * 40)
 
     assert "did you mean revision_commit?" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "told"),
+    [
+        ("import_evidence", {"source": "x", "source_kind": "langfuse", "mapping": {"inputt": "a"}}, "mean input?"),
+        ("freeze_round", {"round_id": "round-1-aaaa", "plan": {"dataset": "x"}}, "mean dataset_id?"),
+    ],
+)
+def test_unknown_field_of_a_part_is_answered_with_the_parts_closest_one(target, operation, arguments, told):
+    assert told in str(target.refusal(operation, **arguments))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 10**5000], ids=["nan", "infinity", "digits"])
