@@ -85,6 +85,11 @@ class _Text:
         """The place in the document, in characters from 0."""
         return self._dropped + self._at
 
+    @property
+    def ended(self) -> bool:
+        """Whether the file has no more than what was read."""
+        return self._ended
+
     def peek(self) -> str:
         """Returns the next character that is no space; nothing at the end."""
         while True:

@@ -257,6 +257,25 @@ def test_27_text_that_only_looks_like_json_stays_as_it_is(imports):
     assert any("no JSON" in w for w in response.warnings)
 
 
+def test_31_an_orphan_span_stays_and_the_root_speaks_for_its_trace(imports):
+    case = "31_otlp_genai_orphan_and_order"
+    response = imports.send(CASES / case / "otlp.json", source_kind="otel")
+    assert {name: response.counts[name] for name in expected_counts(case)} == expected_counts(case)
+    assert response.warnings == ["parent not in the export: span eee19b7ec3c1b175"]
+    record = imports.records(response.batch_id)["5b8efff798038103d269b633813fc60c"]
+    assert (record.input.value, record.output.value) == ("hi", "bye")
+    assert (record.at_text, record.source.session_id) == ("1785000000000000001", "conv-1")
+    call, result = event(record, "eee19b7ec3c1b174", "tool_call"), event(record, "eee19b7ec3c1b174", "tool_result")
+    assert (call.call_id, call.name, call.arguments.value) == ("call_1", "search", {"q": "x"})
+    assert (result.call_id, result.content.value) == ("call_1", [1, 2])
+    chat = event(record, "eee19b7ec3c1b175")
+    assert (chat.attributes["usage"]["input_tokens"], chat.parent) == (120, "00000000000000aa")
+    assert (chat.attributes["status"], chat.error.message) == ("error", "rate limited")
+    assert [e.id[-3:] for e in record.log.events] == ["173", "174", "174", "175"]
+    assert event(record, "eee19b7ec3c1b173").parent is None
+    assert record.missing == ("parent_observations",)
+
+
 def test_every_response_is_small_and_the_sources_are_untouched(imports):
     def state():
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in CASES.rglob("*") if path.is_file()}

@@ -15,6 +15,7 @@ from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
 from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
 from operations.importers._intake import Guard
+from operations.importers._mapping import MappingNotRead
 from operations.importers._results import Columns, ResultsColumnMissing, ResultsMappingMissing
 from operations.importers._rows import SourceNotRegular
 from operations.importers._source import Options, Source
@@ -131,6 +132,7 @@ class ImportEvidenceResponse(Response):
         RolesUnknown,
         RoleWithoutFile,
         MappingSourceMissing,
+        MappingNotRead,
         ValuesConflict,
         ResultsMappingMissing,
         ResultsColumnMissing,
