@@ -27,13 +27,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from operations.importers import _batch_results, _langfuse, _otel
+from operations.importers import _batch_results, _codex, _langfuse, _otel
 from operations.importers._source import Format, Options, Source
 
 FORMATS: Mapping[str, Format] = MappingProxyType({
     one.kind: one
     for one in (
         _otel.FORMAT,
+        _codex.FORMAT,
         _langfuse.FORMAT,
         _batch_results.FORMAT,
     )
