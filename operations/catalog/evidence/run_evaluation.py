@@ -14,10 +14,12 @@ from operations.execution.adapters.process import AdapterScriptChanged
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
 from operations.execution.binding import BoundRun, WorktreeNotTheRevision
 from operations.execution.plan import RunPlan, write_plan
+from operations.execution.telling import told
 from operations.execution.wanted import ContinueOrRetry, Wanted
+from operations.reading import counted
 from operations.tuning import budget, continuing, lifecycle, retrying, running
-from storage import effects
 from storage.attempts import FILE, carried_frames
+from storage.checkpoints import IsolatedContentDiffers, NoPlaceOutside
 from storage.frames import canonical
 from storage.owners import Owner
 from storage.project import KEY
@@ -47,7 +49,7 @@ class RunEvaluationRequest(WriteRequest):
         None
     )
     revision_commit: Annotated[
-        str | None, Field(min_length=7, description="Without a Round: HEAD's commit, and nothing uncommitted in scope.")
+        str | None, Field(min_length=1, description="Without a Round: HEAD, or a branch, tag or commit that is HEAD's.")
     ] = None
     round_id: Annotated[ObjectId | None, Field(description="The Round that pays for the run and counts it.")] = None
     phase: Annotated[Literal["incremental", "final"], Field(description="final: a side of the final validation.")] = (
@@ -86,6 +88,7 @@ class RunEvaluationRequest(WriteRequest):
 class RunEvaluationResponse(Response):
     batch_id: ObjectId
     revision_id: ObjectId
+    commit: Annotated[str, Field(description="What ran.")] = ""
     dataset_id: ObjectId
     round_id: ObjectId | None
     status: Annotated[str, Field(description="running, sealed, partial, interrupted or contaminated")]
@@ -135,13 +138,15 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         EnvFileUnusable,
         VariablesMissing,
         WorktreeNotTheRevision,
+        NoPlaceOutside,
+        IsolatedContentDiffers,
         UnknownObject,
         ResourceBusy,
     ),
     examples=(
         Example(
             "Before any Round: see how the agent does at HEAD.",
-            {"dataset_id": "dataset-2-7hq1", "revision_commit": "3f2c1d9"},
+            {"dataset_id": "dataset-2-7hq1", "revision_commit": "HEAD"},
         ),
         Example("One side of a comparison.", {"round_id": "round-9-t4hx", "revision_id": "revision-13-c2ke"}),
         Example("Finish what a dead server left.", {"continue_batch_id": "batch-14-m3qa"}),
@@ -151,11 +156,12 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
     """Run a Revision of the agent over Cases, several times each, and keep every attempt as evidence.
 
     Binds the batch to the Revision's real tree: another Revision than the one in the worktree is put in place for the
-    run and taken away after it. Starts the agents, waits up to wait_seconds and answers with the batch finished or
-    running; follow it with wait_for_batch, end it with stop_batch. With a Round its budget pays and the plan fills in
-    every field; without one, revision_commit has to be HEAD. A batch that did not complete is finished with
-    continue_batch_id: confirmed Records are carried into a new batch, the rest runs. retry_batch_id tries again what
-    infrastructure spoiled, linked; the last attempt counts, nobody picks the best.
+    run and taken away after it; where the plan says isolated, it runs in a folder outside the user's. Starts the
+    agents, waits up to wait_seconds and answers with the batch finished or running; follow it with wait_for_batch, end
+    it with stop_batch. With a Round its budget pays and the plan fills in every field; without one, revision_commit has
+    to be HEAD. A batch that did not complete is finished with continue_batch_id: confirmed Records are carried into a
+    new batch, the rest runs. retry_batch_id tries again what infrastructure spoiled, linked; the last attempt counts,
+    nobody picks the best.
     """
     _require_attachments(request, context)
     with context.transaction() as tx, context.project.staging("evidence") as staging:
@@ -215,9 +221,10 @@ def _wanted(request: RunEvaluationRequest) -> Wanted:
 def _begun(batch: Batch) -> RunEvaluationResponse:
     """What is answered, and recorded, when the run begins."""
     return RunEvaluationResponse(
-        message=f"{batch.id} is running {batch.slots - batch.carried} attempts of {batch.revision_id}.",
+        message=f"{batch.id} is running {counted(batch.slots - batch.carried, 'attempt')} of {batch.revision_id}.",
         batch_id=batch.id,
         revision_id=batch.revision_id,
+        commit=batch.commit,
         dataset_id=batch.dataset_id,
         round_id=batch.round_id,
         status="running",
@@ -232,9 +239,8 @@ def _start(context: Context, run: BoundRun, owner: Owner) -> None:
     """Puts the Revision in place and starts the supervisor. What fails here is sealed as a run without attempts."""
     project = context.project
     try:
-        if run.switch:
-            with project.git() as git, project.scratch(owner.nonce) as scratch:
-                effects.make_it_so(git, [effects.rewrite(run.switch)], since_ns=0, scratch=scratch)
+        with project.git() as git, project.scratch(owner.nonce) as scratch:
+            run.put_in_place(git, scratch)
         project.store.make_folders(f"work/{run.batch_id}", durable=False)
         plan_path = write_plan(_plan(context, run))
     except BaseException:
@@ -254,6 +260,8 @@ def _start(context: Context, run: BoundRun, owner: Owner) -> None:
             tree=revision.tree,
             commit=revision.commit,
             back=(present.tree, present.commit) if run.switch else None,
+            root=run.root,
+            preparation=run.preparation,
         ),
     )
 
@@ -305,10 +313,10 @@ def _followed(request: RunEvaluationRequest, context: Context, answer: RunEvalua
         state = project.state()
         value = state.get(Round, batch.round_id)
         left = budget.account(value, lifecycle.plan_of(value, "run_evaluation"), state.all(Batch)).free
-    done = f"{sum(found.counts.values())} of {batch.slots} attempts are done"
+    message, leads = told(project, found)
     return answer.model_copy(
         update={
-            "message": f"{batch.id} is {batch.status}: {done}.",
+            "message": message,
             "status": batch.status,
             "counts": keeper.summary(found),
             "end_reason": batch.end_reason,
@@ -317,6 +325,6 @@ def _followed(request: RunEvaluationRequest, context: Context, answer: RunEvalua
             "executions_left": left,
             "notes": list(batch.notes)[:5],
             "warnings": [*answer.warnings, *keeper.warnings(found)],
-            "next": steps(*keeper.leads_on(found)),
+            "next": steps(*leads),
         }
     )
