@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from storage import owners, recovery, views
+from storage import owners, probes, recovery, views
 from storage.errors import AtkError, NextCall
 from storage.files import FILE_MODE, FOLDER_MODE, Folder, StoreDamaged, write_all
 from storage.git import Git
@@ -241,7 +241,7 @@ class Project:
         state = self.catch_up(held)
         if not self._tidied or state.intents:
             self._journal.sync()  # before anything is built on a record that a killed writer did not flush
-        if state.intents or state.runs:
+        if state.intents or state.runs or probes.open_probes(state):
             recovery.free_work(self)
             before = state
             state, self.unresolved = recovery.recover(self, state, held)

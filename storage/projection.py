@@ -12,6 +12,7 @@ from storage.frames import Frame
 from storage.journal import Position
 from storage.schema.base import Record
 from storage.schema.kinds import KINDS
+from storage.schema.probes import Probe
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -100,6 +101,9 @@ class State:
         found = {claim: f"{i.operation} (record {i.number})" for i in self.intents.values() for claim in i.claims}
         for run in self.runs.values():
             found["worktree"] = f"the run of {run.batch_id} (record {run.number})"
+        for probe in self.all(Probe):
+            if probe.status == "running" and probe.leases_worktree:
+                found["worktree"] = f"{probe.id} (record {self.written[Probe.kind, probe.id]})"
         return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from storage import effects, runs
+from storage import effects, probes, runs
 from storage.errors import AtkError
 from storage.files import StoreDamaged
 from storage.journal import SEGMENT
@@ -59,6 +59,10 @@ def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unr
             runs.clear_work(project, run)
         except AtkError as error:
             unresolved.append(Unresolved(run.number, "run_evaluation", error))
+    for probe in probes.open_probes(state):
+        if not is_alive(project.store, probe.owner):
+            state = project.append(probes.sealed_body(project, state, probe), held)
+            project.forget(probe.owner)
     return state, unresolved
 
 

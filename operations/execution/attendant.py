@@ -228,7 +228,7 @@ class Attendant:
         text = bytes(started.tail).decode("utf-8", "replace")
         if started.bytes > KEPT_BYTES:
             text = text.partition("\n")[2]  # half a line may hold half a secret, which would not be masked
-        return {"exit_code": code, "output": text}
+        return {"exit_code": code, "output": text, "bytes": started.bytes}
 
     def _answer(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode("ascii") + b"\n"

@@ -53,6 +53,8 @@ class Outcome:
     seconds: float
     error: str | None = None
     """Why it could not be started."""
+    bytes: int = 0
+    """How much it wrote in all."""
 
     @property
     def succeeded(self) -> bool:
@@ -182,4 +184,5 @@ class Attending:
 
 
 def _outcome(answer: Mapping[str, Any]) -> Outcome:
-    return Outcome(answer["end"], answer.get("exit_code"), answer["output"], answer["seconds"], answer.get("error"))
+    said = answer["end"], answer.get("exit_code"), answer["output"], answer["seconds"], answer.get("error")
+    return Outcome(*said, bytes=answer.get("bytes", 0))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from operations.execution.processes import sweep_batch
+from storage import probes
 from storage.owners import is_alive
 from storage.project import Project
 
 
 def sweep_dead(project: Project) -> None:
     """Ends the agents of every run whose server, supervisor and guardians are gone together. Usually there is none."""
-    for run in project.state().runs.values():
+    state = project.state()
+    for run in state.runs.values():
         if not is_alive(project.store, run.owner):
             sweep_batch(project.store.full(f"work/{run.batch_id}"))
+    for probe in probes.open_probes(state):
+        if not is_alive(project.store, probe.owner):
+            sweep_batch(project.store.full(probes.work_folder(probe)))

@@ -10,6 +10,7 @@ from itertools import islice
 from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch
 from storage.schema.candidates import EvidenceRef, Issue
+from storage.schema.probes import Probe
 from storage.schema.validations import Validation
 
 _NAMED = 5
@@ -46,7 +47,7 @@ def require_known_cases(issue: Issue, known: Collection[str]) -> None:
     raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field="case_ids", problem=problem)
 
 
-def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, Validation]) -> None:
+def check(issue: Issue, batches: Mapping[str, Batch | Probe], validations: Mapping[str, Validation]) -> None:
     """Refuses an Issue whose claims are not carried by what it names.
 
     Raises:
@@ -61,7 +62,7 @@ def check(issue: Issue, batches: Mapping[str, Batch], validations: Mapping[str, 
         raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
 
-def _evidence_problems(issue: Issue, batches: Mapping[str, Batch]) -> Iterator[tuple[str, str]]:
+def _evidence_problems(issue: Issue, batches: Mapping[str, Batch | Probe]) -> Iterator[tuple[str, str]]:
     checks = (reference for made in issue.checks for reference in made.evidence_refs)
     references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checks]
     for reference in references:
@@ -103,7 +104,7 @@ def _way_on_problems(issue: Issue) -> Iterator[tuple[str, str]]:
         yield "handoff", "needs trigger_input, expected and actual, so that others can see the failure"
 
 
-def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch]) -> str | None:
+def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch | Probe]) -> str | None:
     batch = batches.get(reference.batch_id)
     if batch is None:
         return f"names {reference.batch_id}, and there is no such batch"
@@ -112,4 +113,6 @@ def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch]) -> str | None
     known = prefix == batch.id and number in map(str, range(1, batch.slots + 1))
     if not known or reference.evidence_id in batch.missing_record_ids:
         return f"names {reference.evidence_id}, and {batch.id} has no such Record"
+    if isinstance(batch, Probe) and batch.status == "contaminated":
+        return f"names {batch.id}, which is contaminated: files were not the same before and after it"
     return None

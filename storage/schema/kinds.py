@@ -31,6 +31,7 @@ KINDS: dict[str, type[Record]] = {
         Candidate,
         Validation,
         Decision,
+        Probe,
         Approval,
         Probe,
         Selection,

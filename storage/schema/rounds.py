@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from storage.schema.base import Commit, Digest, ObjectId, Record, Value
+from storage.schema.probes import ProbePermission
 
 RoundStatus = Literal[
     "analysis_only",
@@ -113,6 +114,8 @@ class Round(Record):
     plan_digest: Digest | None = None
     closed_at: str | None = None
     final_decision_id: ObjectId | None = None
+    probe_permissions: tuple[ProbePermission, ...] = ()
+    """Frozen when the Round is created; the plan changes nothing about them."""
 
 
 class Revision(Record):

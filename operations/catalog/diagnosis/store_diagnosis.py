@@ -18,6 +18,7 @@ from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Check, EvidenceRef, Issue
 from storage.schema.datasets import Dataset
+from storage.schema.probes import Probe
 from storage.schema.rounds import Round
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
@@ -26,7 +27,7 @@ from storage.transaction import Transaction
 
 class Reference(Model):
     batch_id: ObjectId
-    evidence_id: Annotated[str, Field(description="A Record's id.")]
+    evidence_id: Annotated[str, Field(description="A Record's id. A probe counts as a batch.")]
 
 
 class CheckGiven(Model):
@@ -108,7 +109,8 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
         earlier = {i.name: i for i in tx.state.all(Issue) if i.round_id == value.id}
-        batches = {b.id: b for b in tx.state.all(Batch)}
+        batches: dict[str, Batch | Probe] = {b.id: b for b in tx.state.all(Batch)}
+        batches |= {p.id: p for p in tx.state.all(Probe)}
         validations = {v.id: v for v in tx.state.all(Validation)}
         names = [given.id for given in request.issues]
         if len(set(names)) != len(names):

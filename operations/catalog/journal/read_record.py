@@ -20,6 +20,7 @@ from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
 from storage.schema.datasets import Dataset
+from storage.schema.probes import Probe
 from storage.schema.traces import ImportedBatch
 
 FIRST_RECORDS = 200
@@ -69,8 +70,8 @@ class ReadRecordResponse(Response):
 def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordResponse:
     """Read any stored object by its id: whole when short, long fields by name, long lists and texts in pieces.
 
-    Reads datasets, Cases, batches, Records, assessments, Rounds, plans, Issues, candidates, Validations, Decisions,
-    revisions, specifications, judgers and journal records. Stored files are checked against their digests.
+    Reads datasets, Cases, batches, probes, Records, assessments, Rounds, plans, Issues, candidates, Validations,
+    Decisions, revisions, specifications, judgers and journal records. Stored files are checked against their digests.
     """
     project = context.project
     state = project.state()
@@ -127,7 +128,7 @@ def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str
 
 def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
     batch_id, _dot, _number = record_id.rpartition(".")
-    batch = state.find(Batch, batch_id)
+    batch = state.find(Batch, batch_id) or state.find(Probe, batch_id)
     if batch is None or batch.records_sha256 is None:
         return None
     for found in contents.raw_records(context.project, state, batch_id):
@@ -154,7 +155,7 @@ def _content(kind: str, record_id: str, context: Context, state: State) -> dict[
         case "dataset":
             lines = contents.lines(project, state, f"datasets/{record_id}/cases.jsonl")
             return {"cases": reading.Rows(lines, lambda line: mask(json.loads(line)))}
-        case "batch" if f"evidence/{record_id}/records.jsonl" in state.files:
+        case "batch" | "probe" if f"evidence/{record_id}/records.jsonl" in state.files:
             lines = contents.lines(project, state, f"evidence/{record_id}/records.jsonl")
             return {"records": reading.Rows(lines, lambda line: mask(json.loads(line)))}
         case "selection":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
@@ -17,6 +17,7 @@ from operations.execution.adapters.process import pinned_runner, runner_template
 from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
 from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
 from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
+from operations.execution.permitting import ProbePermissionInvalid, permissions
 from operations.execution.secret_rules import secrets_in
 from operations.tuning.lifecycle import AnotherRoundActive, require_no_active
 from storage.errors import AtkError, NextCall
@@ -80,12 +81,19 @@ class ComponentGiven(Model):
 
 class ProtectionGiven(Model):
     kind: Literal["test_environment", "stub", "approved_safeguard"]
-    evidence_ref: Annotated[str, Field(min_length=1, description="Where one can see that it holds.")]
+    evidence_ref: Annotated[str, Field(min_length=1, description="Where that shows.")]
 
 
 class EffectGiven(Model):
     name: Annotated[str, Field(min_length=1)]
-    protection: Annotated[ProtectionGiven | None, Field(description="Needed before any run.")] = None
+    protection: Annotated[
+        ProtectionGiven | None,
+        WithJsonSchema({"type": "object"}),
+        Field(
+            description="Needed to run: {kind, evidence_ref: where that shows}; kind: test_environment, stub or "
+            "approved_safeguard."
+        ),
+    ] = None
 
 
 class MetricSourceGiven(Model):
@@ -108,10 +116,10 @@ class InitializeProjectRequest(WriteRequest):
     working_directory: Annotated[str, Field(description="Where the agent starts, relative to the project.")] = "."
     environment: Annotated[
         list[str],
-        Field(description="Variables to hand on besides PATH, HOME, LANG."),
+        Field(description="Variables to hand on."),
     ] = []
     components: Annotated[list[ComponentGiven], Field(description="The parts of the target.")] = []
-    runtime_notes: Annotated[str, Field(description="What a person has to know to run it.")] = ""
+    runtime_notes: Annotated[str, Field(description="For people.")] = ""
     external_effects: Annotated[
         list[EffectGiven] | None,
         Field(description="What it can act on outside; [] is nothing; needed to run."),
@@ -125,13 +133,13 @@ class InitializeProjectRequest(WriteRequest):
     ] = []
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400, description="Limit of one attempt.")] = 120
     metric_sources: Annotated[
-        dict[Literal["cost", "tool_calls"], MetricSourceGiven], Field(description="Collectors that gates may trust.")
+        dict[Literal["cost", "tool_calls"], MetricSourceGiven],
+        WithJsonSchema({"type": "object"}),
+        Field(description="Of cost, tool_calls: a collector that gates may trust, as {source, evidence_ref}."),
     ] = {}
-    redact_keys: Annotated[list[str], Field(description="Further field names to mask always.")] = []
-    require_confirmation: Annotated[
-        bool, Field(description="A person's word counts only when ATK asked them, in a dialog or by `atk approve`.")
-    ] = False
-    redact_patterns: Annotated[list[str], Field(description="Regular expressions (RE2) of what to mask.")] = []
+    redact_keys: Annotated[list[str], Field(description="Field names to mask.")] = []
+    require_confirmation: Annotated[bool, Field(description="A person's word counts only when ATK asked them.")] = False
+    redact_patterns: Annotated[list[str], Field(description="RE2 patterns to mask.")] = []
     second_look: Annotated[bool, Field(description="Have betterleaks look too.")] = False
     loading_verification: Annotated[dict[str, str], Field(description="By component, how loading is proved.")] = {}
     adapter: Annotated[AdapterName, Field(description="What makes an attempt a process.")] = "command"
@@ -148,6 +156,7 @@ class InitializeProjectRequest(WriteRequest):
             "that runs; {tree} is the Revision's)."
         ),
     ] = {}
+    probe_permissions: Annotated[list[dict[str, Any]], Field(description="As create_round's.")] = []
 
 
 class InitializeProjectResponse(Response):
@@ -169,6 +178,7 @@ class InitializeProjectResponse(Response):
         BadConfiguration,
         BadAdapterOption,
         EnvFileUnusable,
+        ProbePermissionInvalid,
         CommandNotAList,
         NulInCommand,
         UnknownPlaceholder,
@@ -375,4 +385,7 @@ def _record(request: InitializeProjectRequest, context: Context) -> ProjectRecor
         case_environment=dict(request.case_environment),
         case_working_directory=request.case_working_directory,
         replay_preparation=preparation,
+        probe_permissions=permissions(
+            request.probe_permissions, context.root, python=request.python, step="initialize_project"
+        ),
     )

@@ -9,6 +9,12 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.execution.permitting import (
+    MOST_PERMISSIONS,
+    ProbePermissionGiven,
+    ProbePermissionInvalid,
+    permissions,
+)
 from operations.reading import counted
 from operations.tuning import lifecycle
 from operations.tuning.identity import declared_inputs
@@ -61,6 +67,12 @@ class CreateRoundRequest(WriteRequest):
             "the baseline restored; prepare_candidate with adopt: worktree writes it back."
         ),
     ] = None
+    probe_permissions: Annotated[
+        list[ProbePermissionGiven],
+        Field(
+            max_length=MOST_PERMISSIONS, description="What diagnostic_probe may start in this Round; frozen with it."
+        ),
+    ] = []
 
 
 class CreateRoundResponse(Response):
@@ -81,6 +93,7 @@ class CreateRoundResponse(Response):
         lifecycle.FilesInTheWay,
         NothingToAdopt,
         PreviousRoundOpen,
+        ProbePermissionInvalid,
         UnknownObject,
         ResourceBusy,
     ),
@@ -97,6 +110,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
         lifecycle.require_no_active(tx.state.all(Round))
         tx.require_free("worktree")
         _check_references(request, tx)
+        permitted = permissions(request.probe_permissions, context.root, python=project.python, step="create_round")
         with context.project.git() as git, context.project.scratch(f"round-{tx.number}") as scratch:
             head = ready(git)
             around = surroundings(git, declared_inputs(project))
@@ -128,7 +142,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             adopted = [shown_path(git, change.path) for change in changes]
         value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit)
         tx.put(revision)
-        tx.put(value)
+        tx.put(lifecycle.changed(value, probe_permissions=permitted))
         response = CreateRoundResponse(
             message=f"{round_id} is open at {head.commit[:12]}; its baseline is {revision.id}.",
             round_id=round_id,
