@@ -7,6 +7,8 @@ The agent is a shell script that reads its input, appends a line to a side log o
 starts the same script from as many threads, and appends each output to one file with one fsync per attempt. Every
 Record of a timed run is read back and compared with the side log. Peer: inspect_ai's no-op solver on as many
 samples, when it can be imported (`pip install inspect_ai`, in an environment of its own, named by `--peer-python`).
+Each round measures all of them one after the other, so that what else the machine does weighs on them alike.
+Memory is that of the supervisor and its guardians together; of what they share, each counts its part.
 """
 
 from __future__ import annotations
@@ -41,6 +43,11 @@ while IFS= read -r line || [ -n "$line" ]; do input=$line; done < "$1"
 echo "$2 $3 $$" >> side.log
 printf '%s %s %s\\n%02048d\\n' "$2" "$3" "$$" 0
 """
+RATIO, EXPONENT, FLAT = 5.0, 1.1, 1.1
+"""The bounds: times the bare loop, the growth exponent, and memory at the end over memory early on."""
+_LOOK_SECONDS = 0.25
+_SAMPLES = 40
+"""Fewer say nothing: at first, guardians come to own what they shared with the supervisor."""
 INPUT = "a question of some length, as a Case has it"
 
 PEER = """
@@ -74,7 +81,18 @@ class Cost:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory: list[int] = field(default_factory=list)
-    """Resident bytes of the supervisor and its guardians together, sampled while they ran."""
+    """Bytes that the supervisor and its guardians occupied together, sampled while they ran."""
+
+    @property
+    def growth(self) -> tuple[int, int] | None:
+        """Memory after a fifth of the time and at the end; None for a run that was too short to tell."""
+        steady = self.memory[1:-2]  # not while it starts or ends
+        return (steady[len(steady) // 5], steady[-1]) if len(steady) >= _SAMPLES else None
+
+    @property
+    def flat(self) -> bool:
+        """Whether memory stayed within a tenth of what it was early on, where that can be told."""
+        return self.growth is None or self.growth[1] <= self.growth[0] * FLAT
 
 
 @contextmanager
@@ -125,8 +143,8 @@ def ours(attempts: int, concurrency: int) -> Cost:
         path = write_plan(_plan(folder, attempts, concurrency))
         with measured() as cost:
             handle = launch(path)
-            while not handle.wait(0.5):
-                cost.memory.append(_resident(handle.pid))
+            while not handle.wait(_LOOK_SECONDS):
+                cost.memory.append(_occupied(handle.pid))
             handle.close()
         log = Path(folder, "work", "supervisor.log").read_text()
         assert handle.returncode == 0, log
@@ -164,6 +182,7 @@ def _compare(folder: str, attempts: int) -> None:
     side = Path(folder, "target", "side.log").read_text().splitlines()
     assert len(side) == attempts, f"the agent ran {len(side)} times, not {attempts}"
     records = list(read_attempts(os.path.join(folder, "evidence", "attempts.log")).records())
+    assert len(records) == attempts, f"there are {len(records)} Records, not {attempts}"
     assert {record.n for record in records} == set(range(attempts))
     said = {record.output for record in records}
     assert said == {f"{line}\n{0:02048d}\n" for line in side}, "a Record is not what the agent printed"
@@ -172,18 +191,19 @@ def _compare(folder: str, attempts: int) -> None:
         assert record.execution.status == "completed"
 
 
-def _resident(supervisor: int) -> int:
-    """Returns the resident bytes of a supervisor and its guardians; what has just ended counts nothing."""
-    page, total = os.sysconf("SC_PAGE_SIZE"), 0
+def _occupied(supervisor: int) -> int:
+    """Returns the proportional bytes of a supervisor and its guardians; what has just ended counts nothing."""
+    total = 0
     try:
         below = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     except OSError:
         return 0
     for pid in (str(supervisor), *below):
         try:
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
+        total += sum(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Pss:"))
     return total
 
 
@@ -221,39 +241,48 @@ def main() -> int:
 
 
 def _ratio(attempts: int, concurrency: int, rounds: int, python: str) -> bool:
-    pairs = [(bare(attempts, concurrency), ours(attempts, concurrency)) for _ in range(rounds)]  # side by side
-    floor, run = (_median(costs, lambda cost: cost.seconds) for costs in zip(*pairs, strict=True))
-    floor_cpu, run_cpu = (_median(costs, lambda cost: cost.cpu_seconds) for costs in zip(*pairs, strict=True))
+    floors, runs, peers = [], [], []
+    for _ in range(rounds):
+        floors.append(bare(attempts, concurrency))
+        runs.append(ours(attempts, concurrency))
+        peers.append(peer(python, attempts, concurrency))
+    floor, run = (_median(costs, lambda cost: cost.seconds) for costs in (floors, runs))
+    floor_cpu, run_cpu = (_median(costs, lambda cost: cost.cpu_seconds) for costs in (floors, runs))
     print(f"{attempts} attempts at concurrency {concurrency}, median of {rounds}:")
     print(f"  bare loop     {floor:7.2f} s   processor {floor_cpu:7.2f} s")
-    print(f"  run           {run:7.2f} s   processor {run_cpu:7.2f} s")
-    print(f"  ratio         {run / floor:7.2f}     processor {run_cpu / floor_cpu:7.2f}     (bound 5, aim 3)")
-    theirs = peer(python, attempts, concurrency)
+    print(f"  run           {run:7.2f} s   processor {run_cpu:7.2f} s   memory {_mib(runs)}")
+    print(f"  ratio         {run / floor:7.2f}     processor {run_cpu / floor_cpu:7.2f}     (bound {RATIO:g}, aim 3)")
+    measured = [seconds for seconds in peers if seconds is not None]
+    theirs = statistics.median(measured) if measured else None
     print(
-        "  inspect_ai    cannot be imported" if theirs is None else f"  inspect_ai    {theirs:7.2f} s   (bound: ours)"
+        f"  inspect_ai    {theirs:7.2f} s   (bound: ours)" if theirs else f"  inspect_ai    not installed in {python}"
     )
-    return run / floor <= 5 and (theirs is None or run < theirs)
+    print(f"  read back     {rounds * attempts} Records, each as the agent's own side log says")
+    return run / floor <= RATIO and (theirs is None or run < theirs) and all(cost.flat for cost in runs)
 
 
 def _growth(sizes: Sequence[int], concurrency: int, rounds: int) -> bool:
-    fits = []
+    fits, flat = [], True
     for _ in range(rounds):
         costs = [(n, ours(n, concurrency)) for n in sizes]
         fits.append(exponent([(n, cost.seconds) for n, cost in costs]))
         times = ", ".join(f"{n}: {cost.seconds:.2f} s" for n, cost in costs)
-        memory = costs[-1][1].memory[1:-2]  # not while it starts or ends
-        early, late = _mib(memory[len(memory) // 5 :][:1]), _mib(memory[-1:])
-        print(f"  {times}; exponent {fits[-1]:.3f}; resident {early} after a fifth of the time, {late} at the end")
-    print(f"growth exponent {statistics.median(fits):.3f} (bound 1.1)")
-    return statistics.median(fits) <= 1.1
+        print(f"  {times}; exponent {fits[-1]:.3f}; memory {_mib([costs[-1][1]])}")
+        flat = flat and costs[-1][1].flat
+    print(f"growth exponent {statistics.median(fits):.3f} (bound {EXPONENT:g})")
+    return statistics.median(fits) <= EXPONENT and flat
 
 
 def _median(costs: Sequence[Cost], of: Callable[[Cost], float]) -> float:
     return statistics.median(of(cost) for cost in costs)
 
 
-def _mib(sample: Sequence[int]) -> str:
-    return f"{sample[0] / 2**20:.1f} MiB" if sample else "?"
+def _mib(costs: Sequence[Cost]) -> str:
+    found = [cost.growth for cost in costs if cost.growth is not None]
+    if not found:
+        return "not told by so short a run"
+    early, late = max(found, key=lambda pair: pair[1] / pair[0])
+    return f"{early / 2**20:.1f} MiB after a fifth of the time, {late / 2**20:.1f} MiB at the end (bound x {FLAT:g})"
 
 
 if __name__ == "__main__":
