@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from storage import views
+from storage import probes, views
 from storage.files import StoreDamaged
 from storage.frames import Frame
 from storage.journal import SEGMENT, Journal, Position
@@ -84,7 +84,7 @@ def _strangers(project: Project, state: State) -> Iterator[Finding]:
     shown = {views.place(record) for records in state.objects.values() for record in records.values()}
     announced = {path for intent in state.intents.values() for path in intent.frame.get("files", {})}
     known = shown | announced | set(state.files)
-    open_runs = tuple(f"evidence/{batch_id}/" for batch_id in state.runs)
+    open_runs = tuple(f"evidence/{n}/" for n in (*state.runs, *(p.id for p in probes.open_probes(state))))
     for holder in filter(project.store.exists, HOLDERS):  # an older store lacks those that came later
         for path, regular in _walk(project.store.full(holder), holder):
             if not regular:

@@ -31,7 +31,6 @@ KINDS: dict[str, type[Record]] = {
         Candidate,
         Validation,
         Decision,
-        Probe,
         Approval,
         Probe,
         Selection,

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
 from storage.project import Project
@@ -117,7 +118,8 @@ def _leave(request: InspectOrRecoverOperationRequest, context: Context) -> None:
 
 def _open(state: State) -> list[str]:
     intents = [f"record {i.number}: {i.operation}, since {i.at}" for i in state.intents.values()]
-    return intents + [f"record {r.number}: run of {r.batch_id}, since {r.at}" for r in state.runs.values()]
+    asked = [f"{p.id}: diagnostic_probe, since {p.started_at}" for p in probes.open_probes(state)]
+    return [*intents, *(f"record {r.number}: run of {r.batch_id}, since {r.at}" for r in state.runs.values()), *asked]
 
 
 def _damaged(project: Project, state: State) -> Iterator[str]:

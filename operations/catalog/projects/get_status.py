@@ -10,6 +10,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.reading import counted
 from operations.tuning import advice, budget
+from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.owners import is_alive
 from storage.project import LegacyStore, Project, ProjectNotInitialized
@@ -89,6 +90,9 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     opened = [
         f"record {i.number}: {i.operation} ({'at work' if is_alive(project.store, i.owner) else 'its process is gone'})"
         for i in state.intents.values()
+    ] + [
+        f"{p.id}: diagnostic_probe ({'at work' if is_alive(project.store, p.owner) else 'its process is gone'})"
+        for p in probes.open_probes(state)
     ]
     warnings = [str(damage)] if damage else []
     warnings += refused
