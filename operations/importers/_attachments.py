@@ -135,8 +135,14 @@ def _attachment(path: str, source: str, root: str, row: int) -> Attachment:
 class KeptAttachments:
     """Copies the attachments of Cases as they are read, each different content once."""
 
-    def __init__(self, store: Folder, staging: Staging, *, source: str, root: str) -> None:
-        """Keeps them in a folder of what is staged for the dataset; paths of attachments begin at `root`."""
+    def __init__(
+        self, store: Folder, staging: Staging, *, source: str, root: str, kept_in: str | None = None
+    ) -> None:
+        """Keeps them in a folder of what is staged for the dataset; paths of attachments begin at `root`.
+
+        `kept_in` is the folder of a dataset that keeps them already, each named by its SHA-256.
+        """
+        self._kept_in = kept_in
         self._store, self._staging = store, staging
         self._source = source
         self._root = os.path.realpath(root)
@@ -161,7 +167,8 @@ class KeptAttachments:
             self._require_room(file, case.source.row)
             if not self._kept:
                 self._store.make_folders(f"{self._staging.path}/{KEPT_FOLDER}")
-            name, path = f"{KEPT_FOLDER}/{file.sha256}", os.path.join(self._root, file.path)
+            name = f"{KEPT_FOLDER}/{file.sha256}"
+            path = os.path.join(self._kept_in or self._root, file.sha256 if self._kept_in else file.path)
             try:
                 stored = self._staging.write(name, _chunks(path))
             except SourceNotRegular as error:

@@ -1,15 +1,17 @@
-"""Reads Cases from a CSV or JSONL file: which column is which field, and what a row may say."""
+"""Reads Cases from a table of rows: which column is which field, and what a row may say."""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from operations.importers._attachments import attachments
-from operations.importers._rows import Row, RowReader, SourceRefused, shown
+from operations.importers._cases_split import group_key
+from operations.importers._rows import Row, SourceRefused, shown
+from operations.importers._tables import open_table
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.schema.datasets import Attachment, Case, CaseSource, Usage
@@ -18,6 +20,9 @@ CaseField = Literal["input", "id", "expected", "usage", "source_group_id", "init
 FIELDS: tuple[CaseField, ...] = get_args(CaseField)
 USAGES: tuple[Usage, ...] = get_args(Usage)
 MAX_ID = 512
+
+Assign = Callable[[str, Usage | None], Usage]
+"""Gives a Case its usage: from what must stay together (`group_key`) and the usage that the source gives."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -135,7 +140,9 @@ class SourceGroupNotText(SourceRefused):
 class CaseReader:
     """The Cases of one source. Iterate once; the other members are complete when iteration has ended."""
 
-    def __init__(self, source: str, mapping: Mapping[str, str], root: str, *, allow_holdout: bool) -> None:
+    def __init__(
+        self, source: str, mapping: Mapping[str, str], root: str, *, allow_holdout: bool, assign: Assign | None = None
+    ) -> None:
         """Checks the mapping and the file's name; nothing is opened yet. See `read_cases`."""
         for name in mapping:
             if name not in FIELDS:
@@ -150,9 +157,10 @@ class CaseReader:
         self.attachment_bytes = 0
         """Size of all attachments in bytes, each file counted once for each time it is named."""
         self._given = dict(mapping)
-        self._rows = RowReader(source)
+        self._rows = open_table(source)
         self._root = root
         self._allow_holdout = allow_holdout
+        self._assign = assign
         self._ids: dict[str, int] = {}
         self._groups: dict[str, tuple[int, Usage]] = {}
 
@@ -186,17 +194,21 @@ class CaseReader:
             self._require("input", self._given.get("input", "input"), list(row.values), row=row.number)
         expected = values.get("expected")
         present = "expected" in values and not (self._rows.is_csv and expected == "")
-        usage = self._usage(values.get("usage"), row.number)
+        given = self._usage(values.get("usage"), row.number)
         files = self._attachments(values.get("attachments"), row.number)
-        content = {
+        content: dict[str, Any] = {
             "id": self._id(values.get("id"), row.number),
             "input": values["input"],
             "expected_present": present,
             "expected": expected if present else None,
-            "usage": usage,
-            "source_group_id": self._group(values.get("source_group_id"), usage, row.number),
+            "source_group_id": self._group(values.get("source_group_id"), given or "optimization", row.number),
             "initial_conditions": values.get("initial_conditions"),
         }
+        content["usage"] = given or "optimization"
+        if self._assign is not None:
+            named = [file.sha256 for file in files]
+            key = group_key(content["source_group_id"], {**content, "attachments": named})
+            content["usage"] = self._assign(key, given)
         return Case(
             **content,
             attachments=files,
@@ -234,9 +246,9 @@ class CaseReader:
         self._ids[case_id] = row
         return case_id
 
-    def _usage(self, given: Any, row: int) -> Usage:  # noqa: ANN401 - JSON
+    def _usage(self, given: Any, row: int) -> Usage | None:  # noqa: ANN401 - JSON
         if given is None or given == "":
-            return "optimization"
+            return None
         if given not in USAGES:
             raise UsageUnknown(
                 path=self._rows.path,
@@ -268,13 +280,18 @@ class CaseReader:
 
 
 def read_cases(
-    source: str, mapping: Mapping[str, str] | None = None, *, root: str, allow_holdout: bool = False
+    source: str,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    root: str,
+    allow_holdout: bool = False,
+    assign: Assign | None = None,
 ) -> CaseReader:
-    """Returns the Cases in a `.csv` or `.jsonl` file, read one row at a time as they are asked for.
+    """Returns the Cases in a table, read one row at a time as they are asked for; see `_tables` for the formats.
 
     A field that `mapping` leaves out is read from the column of its own name, where there is one. An id that is not
     given becomes `case-<row>`; 0 is an id. Cells of a CSV are text as it is, and an empty `expected` cell means that
-    there is no expected answer; in JSONL a present `expected` counts even when it is null or empty.
+    there is no expected answer; in JSON a present `expected` counts even when it is null or empty.
 
     Args:
         source: The file's path.
@@ -282,16 +299,17 @@ def read_cases(
             `initial_conditions`, `attachments`.
         root: The project's folder: attachments lie in it.
         allow_holdout: Whether holdout Cases are read; only for a store that keeps them unseen.
+        assign: Gives each Case its usage; without it, the source's own stands, and none means optimization.
 
     Raises:
         MappingFieldUnknown: `mapping` names a field that a Case does not have.
         SourceRefused: While iterating: the file or a row cannot be taken, and then none of it should be stored.
     """
-    return CaseReader(source, mapping or {}, root, allow_holdout=allow_holdout)
+    return CaseReader(source, mapping or {}, root, allow_holdout=allow_holdout, assign=assign)
 
 
 def fingerprint(content: Mapping[str, Any], files: tuple[Attachment, ...] = ()) -> str:
-    """Returns the identity of a Case's content: the digest of its fields but `source`, `attachments` and itself.
+    """Returns the identity of a Case's content: the digest of all its fields but `source`, `origin` and itself.
 
     An attachment counts by its file name and its digest, not by its folder, so that a project may be moved.
     """

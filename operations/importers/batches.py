@@ -16,13 +16,17 @@ from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
 from storage.project import Project
 from storage.projection import State, UnknownObject
-from storage.schema.assessments import Assessment
+from storage.schema.assessments import Assessment, Judger
 from storage.schema.batches import Batch
+from storage.schema.candidates import Issue
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
 
 SELECTED = "records.jsonl"
 """The file of a selection's ids."""
+
+_DIGITS = 16
+"""Digits that no Record's number has."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -176,6 +180,33 @@ def verdicts_of(evidence: Evidence, assessment_id: str, dimension: str | None) -
             number = int(row.record_id.rpartition(".")[2])
             verdicts[number] = verdicts.get(number, frozenset()) | {row.verdict}
     return verdicts
+
+
+def exposed_by(evidence: Evidence) -> dict[int, tuple[str, ...]]:
+    """Returns for the number of each Record that was looked at what did: the client's Assessments, and Issues.
+
+    Mere reading leaves no record in the journal, so a Record that is not in here need not be unseen.
+    """
+    state, batch_id = evidence.state, evidence.batch.id
+    found: dict[int, list[str]] = {}
+    for assessment in state.all(Assessment):
+        if assessment.batch_id == batch_id and state.get(Judger, assessment.judger_id).method == "client":
+            for number in verdicts_of(evidence, assessment.id, None):
+                found.setdefault(number, []).append(assessment.id)
+    for issue in state.all(Issue):
+        checked = (ref for check in issue.checks for ref in check.evidence_refs)
+        refs = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checked]
+        cited = {number_in(ref.evidence_id, batch_id) for ref in refs}
+        for number in sorted(n for n in cited if n is not None):
+            found.setdefault(number, []).append(issue.id)
+    return {number: tuple(ids) for number, ids in found.items()}
+
+
+def number_in(record_id: str, batch_id: str) -> int | None:
+    """Returns the number of a Record in a batch, or None where the id is none of that batch's."""
+    prefix, _, digits = record_id.rpartition(".")
+    fits = prefix == batch_id and digits.isascii() and digits.isdigit() and len(digits) < _DIGITS
+    return int(digits) if fits else None
 
 
 def selected(project: Project, state: State, selection: Selection) -> list[int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,14 +19,21 @@ from operations.importers._attachments import (
 )
 from operations.importers._cases import (
     CaseIdTwice,
-    CaseReader,
     ColumnMissing,
     HoldoutNotBlind,
     MappingFieldUnknown,
     SourceGroupSplit,
     UsageUnknown,
-    read_cases,
 )
+from operations.importers._cases_records import (
+    RecordCases,
+    RecordInputUnknown,
+    RecordsDisagree,
+    RecordsUnknown,
+    Wanted,
+)
+from operations.importers._cases_sources import Cases, FileSource, RecordSource, record_source
+from operations.importers._cases_split import Split
 from operations.importers._rows import (
     LastRowTorn,
     RowMalformed,
@@ -36,14 +43,18 @@ from operations.importers._rows import (
     SourceNotUtf8,
     read_by,
 )
+from operations.importers.batches import BatchHasNoRecords, BatchOrSelection
 from operations.reading import counted
 from storage.errors import AtkError, NextCall
+from storage.files import StoreDamaged
 from storage.frames import canonical
+from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
-from storage.schema.datasets import Dataset
+from storage.schema.datasets import Dataset, SplitMade
 from storage.schema.rounds import Round
 
 FIRST = 10
+WARNINGS = 8
 
 
 @dataclass(kw_only=True, eq=False)
@@ -55,6 +66,29 @@ class SecretInCaseId(AtkError):
 
     row: int
     kind: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CasesOfWhat(AtkError):
+    """It is not said, or said twice, what the Cases are made of."""
+
+    message = (
+        "{problem}. Give source, perhaps with mapping, for a file; or batch_id, perhaps with record_ids, or "
+        "selection_id for Records, perhaps with group_by, expected_score and skip_unknown_inputs."
+    )
+    next_calls = (NextCall("store_dataset", supply={"source": "a file, or batch_id or selection_id instead"}),)
+
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SourceChanged(AtkError):
+    """The file was written to between the two times that it is read for a split."""
+
+    message = "{source} changed while it was read. Nothing was stored. Call again once nobody writes to it."
+    next_calls = (NextCall("store_dataset", {"source": "{source}"}),)
+
+    source: str
 
 
 class CaseMapping(Model):
@@ -70,24 +104,62 @@ class CaseMapping(Model):
     attachments: Annotated[str | None, Field(description="Paths: a list, or a JSON array as text.")] = None
 
 
+class SplitWanted(Model):
+    protection: Annotated[float, Field(gt=0, lt=1, description="The share of Cases to protect.")]
+    seed: int = 0
+
+
 class StoreDatasetRequest(WriteRequest):
     source: Annotated[
-        str, Field(min_length=1, description="A .csv or .jsonl file, absolute or relative to the project.")
-    ]
+        str | None,
+        Field(min_length=1, description="A .csv, .jsonl or .json file, absolute or relative to the project."),
+    ] = None
     mapping: Annotated[
         CaseMapping, Field(description="Field of a Case → column of the source. Default: columns of the same names.")
     ] = CaseMapping()
+    batch_id: Annotated[ObjectId | None, Field(description="Instead of source: a batch whose Records are Cases.")] = (
+        None
+    )
+    record_ids: Annotated[list[str], Field(max_length=2000, description="Of batch_id, these. Default: all.")] = []
+    selection_id: Annotated[ObjectId | None, Field(description="Instead of source: what find_records kept.")] = None
+    group_by: Annotated[
+        Literal["session", "user", "trace"] | None,
+        Field(description="Records: what the source group is. Default: the session, where known."),
+    ] = None
+    expected_score: Annotated[
+        str | None,
+        Field(description="Records: the correction score that is the expected answer, kept as unverified."),
+    ] = None
+    skip_unknown_inputs: Annotated[
+        bool, Field(description="Records: leave out those that do not say their input, instead of refusing.")
+    ] = False
+    split: Annotated[
+        SplitWanted | None,
+        Field(
+            description="Divide Cases whose source gives no usage, by source group, into optimization and protection."
+        ),
+    ] = None
+    preview: Annotated[bool, Field(description="Read all, store nothing, and say what would be stored.")] = False
 
 
 class StoreDatasetResponse(Response):
-    dataset_id: ObjectId
+    dataset_id: Annotated[ObjectId | None, Field(description="Null for a preview.")]
     case_count: int
     usage_counts: dict[str, int]
+    group_counts: Annotated[
+        dict[str, int], Field(description="Of a split: source groups by usage; both_by_source were cut by the source.")
+    ] = {}
     case_ids: Annotated[list[str], Field(description="The first ten.")]
     source_sha256: str
-    cases_sha256: str
+    cases_sha256: str | None
     mapping: dict[str, str]
     kept_attachments: Annotated[int, Field(description="Different files that are kept with the dataset.")] = 0
+    masked_input_records: Annotated[
+        list[str],
+        Field(description="The first Records whose input holds a mask: the agent will not see what was asked."),
+    ] = []
+    unverified_expected: Annotated[int, Field(description="Expected answers that are unverified corrections.")] = 0
+    exposed_cases: Annotated[int, Field(description="Cases of Records that were judged or cited before.")] = 0
 
 
 @operation(
@@ -109,78 +181,186 @@ class StoreDatasetResponse(Response):
         AttachmentUnreadable,
         AttachmentsTooLarge,
         SecretInCaseId,
+        CasesOfWhat,
+        BatchOrSelection,
+        UnknownObject,
+        BatchHasNoRecords,
+        RecordInputUnknown,
+        RecordsDisagree,
+        RecordsUnknown,
+        SourceChanged,
+        StoreDamaged,
     ),
     examples=(
         Example(
             "A CSV whose columns have other names.",
             {"source": "tickets.csv", "mapping": {"id": "ticket", "input": "text", "expected": "queue"}},
         ),
+        Example(
+            "What find_records kept, a third of it protected; see first what would be stored.",
+            {"selection_id": "selection-9-k3x9", "split": {"protection": 0.34, "seed": 1}, "preview": True},
+        ),
     ),
 )
 def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatasetResponse:
-    """Store Cases from a CSV or JSONL file as an immutable dataset.
+    """Store Cases from a file, or made of Records, as an immutable dataset.
 
     Each row is one Case: an input, perhaps an expected answer, a usage (optimization or protection), a source group and
-    attachments, whose bytes are kept. The whole file is read or nothing is stored; a row that cannot be read is named
-    with its column.
-    Holdout Cases are refused until they can be kept blind.
+    attachments, whose bytes are kept. All is read or nothing is stored; a row that cannot be read is named with its
+    column. A Case of a Record keeps where it came from; a Record that does not say its input is refused by name. split
+    divides by a seed and never cuts a source group. Holdout Cases are refused until they can be kept blind.
     """
     project = context.project
-    source = os.path.join(context.root, os.path.expanduser(request.source))
-    mapping = {k: v for k, v in request.mapping.model_dump().items() if v is not None}
-    with read_by("store_dataset"), project.staging("datasets") as staging:
-        reader = read_cases(source, mapping, root=context.root)
-        kept = KeptAttachments(project.store, staging, source=source, root=context.root)
-        first: list[str] = []
-        stored = staging.write("cases.jsonl", _lines(reader, first, kept, context))
-        kept.sync()
-        with context.transaction() as tx:
-            dataset_id = tx.new_id("dataset")
-            tx.place(staging, f"datasets/{dataset_id}")
-            dataset = tx.put(
-                Dataset(
-                    id=dataset_id,
-                    source_name=os.path.basename(source),
-                    source_sha256=reader.source_sha256,
-                    cases_sha256=stored.sha256,
-                    case_count=reader.case_count,
-                    usage_counts=dict(reader.usage_counts),
-                    mapping=dict(reader.mapping),
-                    created_at=context.timestamp,
-                    attachment_bytes=reader.attachment_bytes,
-                    kept_attachments=len(kept),
-                )
+    source = _source(request, context)
+    division = Split(request.split.protection, request.split.seed) if request.split else None
+    with read_by("store_dataset"):
+        before = _divided(source, division) if division else None
+        cases = source.cases(division.usage if division else None)
+        if request.preview:
+            first: list[str] = []
+            for _ in _lines(cases, first, None, context):
+                pass
+            return _answer(request, source, cases, first, division, None)
+        with project.staging("datasets") as staging:
+            kept = KeptAttachments(
+                project.store, staging, source=source.path, root=context.root, kept_in=source.kept_in
             )
-            evaluate = NextCall("run_evaluation", {"dataset_id": dataset_id}, {"revision_commit": "HEAD's commit"})
-            rounds = [r for r in tx.state.all(Round) if r.status == "analysis_only"]
-            return tx.commit(
-                StoreDatasetResponse(
-                    message=f"{dataset_id} holds {counted(reader.case_count, 'Case')}.",
-                    warnings=list(reader.warnings)[:5],
-                    dataset_id=dataset_id,
-                    case_count=reader.case_count,
-                    usage_counts={str(k): v for k, v in reader.usage_counts.items()},
-                    case_ids=first,
-                    source_sha256=reader.source_sha256,
-                    cases_sha256=stored.sha256,
-                    mapping=dict(dataset.mapping),
-                    kept_attachments=len(kept),
-                    next=steps(
-                        evaluate, *(NextCall("freeze_round", {"round_id": r.id, "preview": True}) for r in rounds[:1])
-                    ),
+            first = []
+            stored = staging.write("cases.jsonl", _lines(cases, first, kept, context))
+            kept.sync()
+            if before not in (None, source.sha256(cases)):
+                raise SourceChanged(source=request.source or source.name)
+            with context.transaction() as tx:
+                dataset_id = tx.new_id("dataset")
+                tx.place(staging, f"datasets/{dataset_id}")
+                dataset = tx.put(
+                    Dataset(
+                        id=dataset_id,
+                        source_name=source.name,
+                        source_sha256=source.sha256(cases),
+                        cases_sha256=stored.sha256,
+                        case_count=cases.case_count,
+                        usage_counts=dict(cases.usage_counts),
+                        mapping=dict(cases.mapping),
+                        created_at=context.timestamp,
+                        attachment_bytes=cases.attachment_bytes,
+                        kept_attachments=len(kept),
+                        batch_id=source.evidence.batch.id if isinstance(source, RecordSource) else None,
+                        selection_id=request.selection_id,
+                        split=_split_made(request, division),
+                    )
                 )
-            )
+                rounds = [r.id for r in tx.state.all(Round) if r.status == "analysis_only"]
+                return tx.commit(_answer(request, source, cases, first, division, dataset, rounds))
 
 
-def _lines(reader: CaseReader, first: list[str], kept: KeptAttachments, context: Context) -> Iterator[bytes]:
+def _source(request: StoreDatasetRequest, context: Context) -> FileSource | RecordSource:
+    """Returns what the Cases are made of.
+
+    Raises:
+        CasesOfWhat: The request does not say one thing.
+    """
+    of_records = {"record_ids", "group_by", "expected_score", "skip_unknown_inputs"}
+    given = {name for name in request.model_fields_set if getattr(request, name) not in (None, [], False)}
+    named = [name for name in ("source", "batch_id", "selection_id") if name in given]
+    if not named:
+        raise CasesOfWhat(problem="None of source, batch_id and selection_id is given")
+    if "source" in named:
+        if more := sorted(given & (of_records | {"batch_id", "selection_id"})):
+            raise CasesOfWhat(problem=f"source is given, and so is what belongs to Records: {', '.join(more)}")
+        path = os.path.join(context.root, os.path.expanduser(request.source or ""))
+        return FileSource(path, {k: v for k, v in request.mapping.model_dump().items() if v is not None}, context.root)
+    if request.mapping != CaseMapping():
+        raise CasesOfWhat(problem=f"{named[0]} is given, and so is mapping, which belongs to a file")
+    options = Wanted(
+        group_by=request.group_by,
+        expected_score=request.expected_score,
+        skip_unknown=request.skip_unknown_inputs,
+    )
+    return record_source(
+        context.project,
+        context.project.state(),
+        batch_id=request.batch_id,
+        selection_id=request.selection_id,
+        record_ids=request.record_ids,
+        options=options,
+    )
+
+
+def _divided(source: FileSource | RecordSource, division: Split) -> str:
+    """Reads all Cases once and decides their usages. Returns the digest of what was read."""
+    cases = source.cases(division.note)
+    for _ in cases:
+        pass
+    division.decide()
+    return source.sha256(cases)
+
+
+def _split_made(request: StoreDatasetRequest, division: Split | None) -> SplitMade | None:
+    if request.split is None or division is None:
+        return None
+    asked = request.split
+    return SplitMade(protection=asked.protection, seed=asked.seed, group_counts=division.group_counts())
+
+
+def _lines(cases: Cases, first: list[str], kept: KeptAttachments | None, context: Context) -> Iterator[bytes]:
     masker = context.project.masker
-    for case in reader:
+    for case in cases:
         if masker.changed(case.id):
             kind = str(masker.text(case.id)).partition("[masked:")[2].partition(":")[0] or "secret"
             raise SecretInCaseId(row=case.source.row, kind=kind)
         if len(first) < FIRST:
             first.append(case.id)
-        kept.keep(case)
+        if kept is not None:
+            kept.keep(case)
         yield canonical(case.model_dump(mode="json")) + b"\n"
-        if reader.case_count % 1000 == 0:
-            context.progress(reader.case_count, None, f"{reader.case_count} Cases read")
+        if cases.case_count % 1000 == 0:
+            context.progress(cases.case_count, None, f"{cases.case_count} Cases read")
+
+
+def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
+    request: StoreDatasetRequest,
+    source: FileSource | RecordSource,
+    cases: Cases,
+    first: list[str],
+    division: Split | None,
+    dataset: Dataset | None,
+    rounds: Sequence[str] = (),
+) -> StoreDatasetResponse:
+    number = counted(cases.case_count, "Case")
+    made = cases if isinstance(cases, RecordCases) else None
+    if dataset is not None:
+        message = f"{dataset.id} holds {number}."
+        evaluate = NextCall("run_evaluation", {"dataset_id": dataset.id}, {"revision_commit": "HEAD's commit"})
+        freeze = (NextCall("freeze_round", {"round_id": r, "preview": True}) for r in rounds[:1])
+        following = [evaluate, *freeze]
+    else:
+        message = f"{source.name} gives {number}. Nothing was stored."
+        asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"project_path", "request_id"})
+        ids = {"record_ids": "the same"} if asked.pop("record_ids", []) else {}
+        following = [NextCall("store_dataset", {**asked, "preview": False}, ids)]
+    return StoreDatasetResponse(
+        message=message,
+        warnings=[*source.warnings(cases), *_one_sided(cases, division)][:WARNINGS],
+        dataset_id=dataset.id if dataset else None,
+        case_count=cases.case_count,
+        usage_counts={str(k): v for k, v in cases.usage_counts.items()},
+        group_counts=division.group_counts() if division else {},
+        case_ids=first,
+        source_sha256=source.sha256(cases),
+        cases_sha256=dataset.cases_sha256 if dataset else None,
+        mapping=dict(cases.mapping),
+        kept_attachments=dataset.kept_attachments if dataset else 0,
+        masked_input_records=made.masked if made else [],
+        unverified_expected=made.unverified if made else 0,
+        exposed_cases=made.exposed if made else 0,
+        next=steps(*following),
+    )
+
+
+def _one_sided(cases: Cases, division: Split | None) -> list[str]:
+    """Says where a split left a side empty: its groups are too few or too large."""
+    empty = [usage for usage in ("optimization", "protection") if not cases.usage_counts[usage]]
+    if division is None or not empty:
+        return []
+    return [f"No Case is for {empty[0]}: {counted(division.groups, 'source group')} cannot be divided so."]

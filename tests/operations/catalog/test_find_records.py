@@ -157,7 +157,7 @@ def test_ids_are_read_from_every_kind_of_table(nine, tmp_path, name, content):
         ("a.xlsx", "x", None, SourceFormatUnknown),
     ],
 )
-def test_a_list_that_cannot_be_read_leads_back_to_the_search(nine, tmp_path, name, content, column, refusal):
+def test_a_list_that_cannot_be_read_leads_back_to_the_search(nine, tmp_path, name, content, column, refusal):  # noqa: PLR0917 - a case
     (tmp_path / name).write_text(content)
     with pytest.raises(refusal) as raised:
         nine(ids_file=str(tmp_path / name), ids_column=column)
