@@ -18,9 +18,9 @@ from operations.tuning import comparing, deciding
 from storage import contents, verification
 from storage.errors import AtkError
 from storage.frames import Frame, canonical, digest
-from storage.journal import SEGMENT
+from storage.journal import SEGMENT, segment_path
 from storage.project import Project
-from storage.projection import State, fold
+from storage.projection import State, dump, fold
 from storage.schema.assessments import Assessment
 from storage.schema.base import Record
 from storage.schema.batches import Batch
@@ -76,6 +76,16 @@ def _replayed(project: Project, frames: list[Frame], report: Report, progress: P
     """Returns the state after all frames; each comparison and Decision is made again in the state before it."""
     state, due = State(), list[Frame]()
     for frame in frames:
+        if frame.body["kind"] == "checkpoint" and frame.body["n"]:
+            state, due = _folded(state, due, report, project), []
+            report.checked["checkpoints"] += 1
+            if dump(state) != frame.body["state"]:
+                report.findings.append(
+                    Finding(
+                        segment_path(frame.body["segment"]),
+                        "begins with another state than the one that its records before lead to",
+                    )
+                )
         made = frame.body.get("objects", {}) if frame.body["kind"] in ("operation", "intent") else {}
         for raw in made.get("round", {}).values():
             report.findings += _planned(raw, report.checked)

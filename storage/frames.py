@@ -76,10 +76,11 @@ def encode(body: dict[str, Any]) -> tuple[bytes, str]:
     return b"%08x %08x %s\n" % (len(raw), zlib.crc32(raw), raw), digest(raw)
 
 
-def scan(data: bytes, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame | Tail]:
+def scan(data: bytes, *, offset: int = 0, prev: str | None = ORIGIN) -> Iterator[Frame | Tail]:
     """Yields the frames of `data`, then one `Tail` that says how it ends.
 
-    `offset` is where `data` begins in its file and `prev` the digest of the frame before it.
+    `offset` is where `data` begins in its file and `prev` the digest of the frame before it; None where that frame is
+    in another file that nobody looks into now.
     """
     at = 0
     while at < len(data):
@@ -91,7 +92,7 @@ def scan(data: bytes, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame 
     yield Tail("clean", offset + at)
 
 
-def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
+def _frame(data: bytes, at: int, offset: int, prev: str | None) -> Frame | Tail:
     """Reads one frame at `at`.
 
     A body is ASCII without line breaks, so a line break anywhere in what is left proves that a whole frame was
@@ -118,7 +119,7 @@ def _frame(data: bytes, at: int, offset: int, prev: str) -> Frame | Tail:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return Tail("damaged", here, "the frame holds no JSON")
-    if not isinstance(value, dict) or value.get("prev") != prev:
+    if not isinstance(value, dict) or (prev is not None and value.get("prev") != prev):
         return Tail("damaged", here, "the frame does not follow the one before it")
     return Frame(value, digest(body), here, offset + end + 1)
 

@@ -1,14 +1,15 @@
 """The operation journal: the truth, and the commit point of every operation.
 
 A segment is a file of frames (storage.frames). Its first frame is a checkpoint of the state before it, with
-the digest of the segment before; every later frame is a record of what one operation did.
+the digest of the segment before; every later frame is a record of what one operation did. Records are appended to the
+newest segment; the older ones are kept compressed (storage.segments).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,16 @@ from storage.lock import Held
 from storage.schema.base import FORMAT
 
 FOLDER = "journal"
-SEGMENT = f"{FOLDER}/000001.log"
-"""The one segment there is; rotation adds more."""
+_SEGMENT = re.compile(r"([0-9]{6})\.log")
+
+
+def segment_path(number: int) -> str:
+    """Returns where a segment lies in the store."""
+    return f"{FOLDER}/{number:06d}.log"
+
+
+SEGMENT = segment_path(1)
+"""The first segment."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,6 +52,7 @@ class Position:
     digest: str = ORIGIN
     start: int = 0
     offset: int = 0
+    segment: int = 1
 
     def after(self, frame: Frame) -> Position:
         """Returns the position behind `frame`.
@@ -52,7 +62,7 @@ class Position:
         """
         if frame.body["n"] != self.number + 1:
             raise ValueError(frame.body["n"])
-        return Position(int(frame.body["n"]), frame.digest, frame.start, frame.end)
+        return Position(int(frame.body["n"]), frame.digest, frame.start, frame.end, self.segment)
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ class Prepared:
 
     data: bytes
     frame: Frame
+    segment: int = 1
 
 
 def prepare(body: dict[str, Any], position: Position) -> Prepared:
@@ -68,7 +79,8 @@ def prepare(body: dict[str, Any], position: Position) -> Prepared:
     data, digest = encode({**body, "n": position.number + 1, "prev": position.digest})
     # Read back, so that who appended and who reads it later have the very same values.
     value = json.loads(data[HEADER:-1])
-    return Prepared(data, Frame(value, digest, position.offset, position.offset + len(data)))
+    frame = Frame(value, digest, position.offset, position.offset + len(data))
+    return Prepared(data, frame, position.segment)
 
 
 def first_frame(project_id: str, at: str) -> tuple[bytes, str]:
@@ -93,16 +105,38 @@ class Journal:
     def __init__(self, store: Folder) -> None:
         self._store = store
 
+    def current(self) -> int:
+        """Returns the number of the segment that is appended to."""
+        found = [int(match[1]) for name in self._store.names(FOLDER) if (match := _SEGMENT.fullmatch(name))]
+        return max(found, default=1)
+
+    @property
+    def path(self) -> str:
+        """Where the segment that is appended to lies."""
+        return self._store.full(segment_path(self.current()))
+
     def read(self, position: Position) -> tuple[list[Frame], Tail]:
         """Returns the frames after `position`, and how the file ends.
+
+        Who knows no frame yet begins with the newest checkpoint.
 
         Raises:
             StoreDamaged: The journal is missing, or is shorter than `position`.
         """
         frames: list[Frame] = []
         tail = Tail("clean", position.offset)
-        data = self._bytes(position)
-        for found in scan(data, offset=position.offset, prev=position.digest):
+        known = position.number >= 0
+        segment = position.segment if known else self.current()
+        try:
+            data = self._bytes(segment, position.offset)
+        except StoreDamaged:
+            if segment == self.current():
+                raise
+            if known:  # another process began a segment and packed this one just now
+                return self.read(Position())
+            return self.read(position)
+        prev = position.digest if known or segment == 1 else None
+        for found in scan(data, offset=position.offset, prev=prev):
             if isinstance(found, Tail):
                 tail = found
             else:
@@ -114,7 +148,9 @@ class Journal:
         if not position.offset:
             return True
         try:
-            fd = self._store.open(SEGMENT, os.O_RDONLY)
+            if position.segment != self.current():
+                return False
+            fd = self._store.open(segment_path(position.segment), os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
@@ -123,13 +159,9 @@ class Journal:
             os.close(fd)
         return len(last) == position.offset - position.start and sha256(last[HEADER:-1]) == position.digest
 
-    def frames(self) -> Iterator[Frame]:
-        """Yields the good frames from the beginning."""
-        yield from self.read(Position())[0]
-
     def cut(self, tail: Tail, _: Held) -> None:
         """Takes a torn tail away. Nothing that was acknowledged can be in it."""
-        fd = self._store.open(SEGMENT, os.O_RDWR)
+        fd = self._store.open(segment_path(self.current()), os.O_RDWR)
         try:
             os.ftruncate(fd, tail.offset)
             sync_file(fd)
@@ -138,7 +170,7 @@ class Journal:
 
     def sync(self) -> None:
         """Flushes what is there: a writer that was killed may have appended a record and not flushed it."""
-        fd = self._store.open(SEGMENT, os.O_RDWR)
+        fd = self._store.open(segment_path(self.current()), os.O_RDWR)
         try:
             sync_file(fd)
         finally:
@@ -153,7 +185,7 @@ class Journal:
             OSError: The record could not be made durable. Where it could not be taken back either, the next
                 opener decides by what is on the disk.
         """
-        fd = self._store.open(SEGMENT, os.O_WRONLY | os.O_APPEND)
+        fd = self._store.open(segment_path(record.segment), os.O_WRONLY | os.O_APPEND)
         try:
             try:
                 write_all(fd, record.data)
@@ -165,16 +197,17 @@ class Journal:
         finally:
             os.close(fd)
 
-    def _bytes(self, position: Position) -> bytes:
+    def _bytes(self, segment: int, offset: int) -> bytes:
+        path = segment_path(segment)
         try:
-            fd = self._store.open(SEGMENT, os.O_RDONLY)
+            fd = self._store.open(path, os.O_RDONLY)
         except FileNotFoundError:
-            raise StoreDamaged(path=self._store.full(SEGMENT), reason="is missing") from None
+            raise StoreDamaged(path=self._store.full(path), reason="is missing") from None
         with os.fdopen(fd, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size < position.offset or size == 0:
-                raise StoreDamaged(path=self._store.full(SEGMENT), reason=f"is only {size} bytes long")
-            file.seek(position.offset)
+            if size < offset or size == 0:
+                raise StoreDamaged(path=self._store.full(path), reason=f"is only {size} bytes long")
+            file.seek(offset)
             return file.read()
 
 

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from storage import owners, probes, recovery, views
+from storage import owners, probes, recovery, segments, views
 from storage.errors import AtkError, NextCall
-from storage.files import FILE_MODE, FOLDER_MODE, Folder, StoreDamaged, write_all
+from storage.files import Folder, StoreDamaged
+from storage.founding import KEY, masker_of, write_new_store
 from storage.git import Git
-from storage.journal import SEGMENT, Journal, Position, check_format, first_frame, prepare
+from storage.journal import FOLDER as JOURNAL
+from storage.journal import SEGMENT, Journal, check_format, prepare
 from storage.lock import Held, exclusive
-from storage.masking import Masker, create_key, load_key
+from storage.masking import Masker, load_key
 from storage.projection import State, apply, fold
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call, Replayed, RequestIdReused, ResourceBusy, Staging, Transaction
 
 ATK = ".atk"
-KEY = "mask.key"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -141,7 +142,7 @@ class Project:
                 if name.startswith(f"{ATK}.new-"):  # an earlier try that was cut short
                     shutil.rmtree(os.path.join(root, name))
             try:
-                _write_new_store(staging, call, record, response)
+                write_new_store(staging, call, record, response)
                 os.rename(staging, path)
             except OSError as error:
                 shutil.rmtree(staging, ignore_errors=True)
@@ -164,15 +165,16 @@ class Project:
 
     def journal_records(self) -> Iterator[dict[str, Any]]:
         """Yields what every record says, oldest first."""
-        for frame in self._journal.frames():
-            yield frame.body
+        for segment in segments.segments(self.store):
+            for frame in segment.frames:
+                yield frame.body
 
     @property
     def masker(self) -> Masker:
         """Makes what may be stored: known secrets and the project's own keys are masked."""
         configured = self.state().objects.get("project", {}).values()
-        extra = [key for record in configured if isinstance(record, ProjectRecord) for key in record.redact_keys]
-        return Masker(self.mask_key, extra)
+        record = next((record for record in configured if isinstance(record, ProjectRecord)), None)
+        return masker_of(self.mask_key, record)
 
     @contextmanager
     def git(self) -> Iterator[Git]:
@@ -250,9 +252,13 @@ class Project:
         else:
             self.unresolved = []
         if not self._tidied:
+            segments.tidy(self.store)
             recovery.tidy(self, state)
             self.edited_views, _ = views.rebuild(self.store, state)
             self._tidied = True  # only now: what was found damaged refuses the next change as well
+        if segments.due(self.store, state):
+            segments.rotate(self, state, held, self.clock())
+            state = self.catch_up(held)
         return state
 
     def settle(self, call: Call) -> State:
@@ -281,7 +287,7 @@ class Project:
         """Appends one record, and takes it into the state."""
         with self._guard:
             record = prepare(body, self._state.position)
-            state = apply(self._state, record.frame, self.store.full(SEGMENT))  # never write what cannot be read
+            state = apply(self._state, record.frame, self._journal.path)  # never write what cannot be read
             try:
                 self._journal.append(record, held)
             except BaseException:
@@ -304,7 +310,7 @@ class Project:
 
     def _read(self, held: Held | None = None) -> tuple[State, StoreDamaged | None]:
         with self._guard:
-            path = self.store.full(SEGMENT)
+            path = self._journal.path
             if not self._journal.follows(self._state.position):
                 self._state = State()
             try:
@@ -359,42 +365,10 @@ def _open_store(root: str, path: str) -> Folder:
     if os.path.islink(path) or not os.path.isdir(path):
         raise StoreDamaged(path=path, reason="is a link or a file where the store's folder should be")
     store = Folder(path)
-    if not store.exists(SEGMENT):
+    if not any(name.endswith((".log", ".log.zst")) for name in store.names(JOURNAL)):
         found = store.names()
         store.close()
         if KEY in found:
             raise StoreDamaged(path=os.path.join(path, SEGMENT), reason="is missing")
         raise LegacyStore(path=path, found=found[:12])
     return store
-
-
-def _write_new_store(staging: str, call: Call, record: ProjectRecord, response: Mapping[str, Any]) -> None:
-    """Writes and flushes a whole store: key, lock, journal with its first record, and the views."""
-    os.mkdir(staging, FOLDER_MODE)
-    with Folder(staging) as store:
-        create_key(store.full(KEY))
-        # Everything under `.atk/` is ignored by Git without a line in any file of the user's.
-        store.write_new(".gitignore", [b"*\n"])
-        os.close(store.open("lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        for folder in ("journal", *recovery.HOLDERS):
-            store.make_folders(folder)
-        masker = Masker(load_key(store.full(KEY)), record.redact_keys)
-        frame, digest = first_frame(record.id, call.at)
-        fd = store.open(SEGMENT, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        write_all(fd, frame)
-        os.close(fd)
-        body: dict[str, Any] = {
-            "kind": "operation",
-            "op": call.operation,
-            "at": call.at,
-            "arguments": masker.value(dict(call.arguments)),
-            "arguments_digest": call.digest(load_key(store.full(KEY))),
-            "objects": {"project": {record.id: record.model_dump(mode="json")}},
-            "files": {},
-            "response": masker.value(dict(response)),
-        }
-        if call.request_id is not None:
-            body["request_id"] = call.request_id
-        Journal(store).append(prepare(body, Position(0, digest, 0, len(frame))), Held(call.operation))
-        for path in ("journal", ""):
-            store.sync(path)

@@ -100,7 +100,8 @@ class State:
         """Returns what open intents and runs rely on, each with a word on who does."""
         found = {claim: f"{i.operation} (record {i.number})" for i in self.intents.values() for claim in i.claims}
         for run in self.runs.values():
-            found["worktree"] = f"the run of {run.batch_id} (record {run.number})"
+            holder = f"the run of {run.batch_id} (record {run.number})"
+            found |= dict.fromkeys(run.details.get("claims", ("worktree",)), holder)
         for probe in self.all(Probe):
             if probe.status == "running" and probe.leases_worktree:
                 found["worktree"] = f"{probe.id} (record {self.written[Probe.kind, probe.id]})"
@@ -143,6 +144,9 @@ def fold(state: State, frames: Iterable[Frame], path: str) -> tuple[State, Store
 def _after(state: State, frame: Frame) -> State:
     """Returns `state` after `frame`; its maps, which are the fold's own, are changed in place."""
     body = frame.body
+    if body["kind"] == "checkpoint" and body["n"]:
+        place = Position(body["n"], frame.digest, frame.start, frame.end, body["segment"])
+        return _loaded(body["state"], place, body["project_id"])
     position = state.position.after(frame)
     match body["kind"]:
         case "checkpoint":
@@ -168,6 +172,38 @@ def _after(state: State, frame: Frame) -> State:
             return replace(state, position=position, runs=runs)
         case other:
             raise ValueError(f"there is no record of kind {other!r}")
+
+
+def dump(state: State) -> dict[str, Any]:
+    """Returns what a checkpoint says of `state`, as JSON."""
+    return {
+        "objects": {
+            kind: {k: record.model_dump(mode="json") for k, record in records.items()}
+            for kind, records in state.objects.items()
+        },
+        "written": [[kind, k, number] for (kind, k), number in state.written.items()],
+        "files": {path: [stored.sha256, stored.size] for path, stored in state.files.items()},
+        "requests": {k: [made.record, made.digest, dict(made.response)] for k, made in state.requests.items()},
+        "intents": [intent.frame for intent in state.intents.values()],
+        "runs": [[run.batch_id, run.number, run.owner, run.at, run.details] for run in state.runs.values()],
+    }
+
+
+def _loaded(body: Mapping[str, Any], position: Position, project_id: str) -> State:
+    """Returns the state that `dump` described; maps are new, so a fold may change them."""
+    return State(
+        position=position,
+        project_id=project_id,
+        objects={
+            kind: {k: KINDS[kind].model_validate(v) for k, v in records.items()}
+            for kind, records in body["objects"].items()
+        },
+        written={(kind, k): number for kind, k, number in body["written"]},
+        files={path: Stored(sha256, size) for path, (sha256, size) in body["files"].items()},
+        requests={k: RequestMade(*made) for k, made in body["requests"].items()},
+        intents={frame["n"]: _intent(frame) for frame in body["intents"]},
+        runs={run[0]: OpenRun(*run) for run in body["runs"]},
+    )
 
 
 def _intent(body: Mapping[str, Any]) -> OpenIntent:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from storage import effects, probes, runs
+from storage import checkpoints, effects, probes, runs
 from storage.errors import AtkError
 from storage.files import StoreDamaged
-from storage.journal import SEGMENT
+from storage.journal import Journal
 from storage.lock import Held
 from storage.owners import FOLDER as OWNERS
 from storage.owners import forget_dead, is_alive
@@ -24,6 +24,9 @@ HOLDERS = ("datasets", "evidence", "assessments", "validations", "selections")
 
 WORK = "work"
 """Where agents and scratch indexes live. It is not part of the store."""
+
+IMPORTS = f"{WORK}/imports"
+"""A folder for each import that is carried out, named like its owner."""
 
 _ISSUED = re.compile(r"[a-z_]+-([1-9][0-9]{0,17})-[0-9a-z]{4}")
 """An id as a transaction issues it, with the number of the record that first names it."""
@@ -129,14 +132,25 @@ def tidy(project: Project, state: State) -> None:
             alive = staged != name and is_alive(store, staged)
             if not alive and f"{holder}/{name}" not in named:
                 store.remove_tree(f"{holder}/{name}")
+    for nonce in store.names(IMPORTS):
+        if not is_alive(store, nonce):
+            store.remove_tree(f"{IMPORTS}/{nonce}")
     for name in store.names(WORK):
         owner = name.removeprefix("scratch-")
-        if name in state.runs or (owner != name and is_alive(store, owner)):
+        if name in state.runs or f"{WORK}/{name}" == IMPORTS or (owner != name and is_alive(store, owner)):
             continue
         store.remove_tree(f"{WORK}/{name}")
+    _sweep_apart(project, state)
     for nonce in store.names(OWNERS):
         if nonce not in busy:
             forget_dead(store, nonce)
+
+
+def _sweep_apart(project: Project, state: State) -> None:
+    """Takes away the folders of isolated runs that are sealed: a crash may come between the two."""
+    apart = {run.details["isolated"]["folder"] for run in state.runs.values() if "isolated" in run.details}
+    for project_id in state.objects.get("project", {}):
+        checkpoints.sweep_places(project.store.path, project_id, keep=apart)
 
 
 def _require_whole(project: Project, state: State, placed: Mapping[str, Sequence[str]]) -> None:
@@ -146,4 +160,4 @@ def _require_whole(project: Project, state: State, placed: Mapping[str, Sequence
             number = _ISSUED.fullmatch(name)
             if number and int(number[1]) > state.position.number + 1:
                 reason = f"ends before record {number[1]}, which made {holder}/{name}"
-                raise StoreDamaged(path=project.store.full(SEGMENT), reason=reason)
+                raise StoreDamaged(path=Journal(project.store).path, reason=reason)

@@ -7,10 +7,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from storage import probes, views
+from storage import probes, segments, views
 from storage.files import StoreDamaged
 from storage.frames import Frame
-from storage.journal import SEGMENT, Journal, Position
 from storage.project import Project
 from storage.projection import State
 from storage.recovery import HOLDERS
@@ -32,17 +31,29 @@ class Finding:
 def journal(project: Project) -> tuple[list[Frame], list[Finding]]:
     """Returns the frames of the journal that can be trusted, and what is wrong with it.
 
-    Each frame has its length, its checksum and the digest of the one before; the first that does not hold ends the
-    reading, since nothing after it can be trusted.
+    Each frame has its length, its checksum and the digest of the one before, over all segments; the first that does
+    not hold ends the reading, since nothing after it can be trusted.
     """
+    frames: list[Frame] = []
+    before: str | None = None
     try:
-        frames, tail = Journal(project.store).read(Position())
+        for segment in segments.segments(project.store):
+            said = segment.frames[0].body.get("segment_before") if segment.frames else before
+            if said != before:
+                return frames, [Finding(segment.path, f"says that the segment before has SHA-256 {said}, not {before}")]
+            frames += segment.frames
+            if segment.tail.state != "clean":
+                return frames, [_of_tail(segment)]
+            before = segment.sha256
     except StoreDamaged as error:
-        return [], [Finding(SEGMENT, error.reason)]
-    if tail.state == "clean":
-        return frames, []
-    what = "an interrupted append, which the next change cuts off" if tail.state == "torn" else tail.reason
-    return frames, [Finding(SEGMENT, f"has damage at byte {tail.offset}: {what}")]
+        return frames, [Finding(os.path.relpath(error.path, project.store.path), error.reason)]
+    return frames, []
+
+
+def _of_tail(segment: segments.Segment) -> Finding:
+    torn = segment.tail.state == "torn"
+    what = "an interrupted append, which the next change cuts off" if torn else segment.tail.reason
+    return Finding(segment.path, f"has damage at byte {segment.tail.offset}: {what}")
 
 
 def recorded_files(project: Project, state: State) -> Iterator[Finding]:

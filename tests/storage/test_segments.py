@@ -1,0 +1,159 @@
+"""The journal is cut into segments, each opening with the state before it; none is lost, whatever ends the process."""
+
+import os
+import shutil
+
+import pytest
+
+from operations.verification import verify
+from storage import segments
+from storage.frames import ORIGIN, Frame, encode, scan
+from storage.journal import FOLDER, Journal, segment_path
+from storage.projection import dump
+from storage.transaction import Replayed
+from tests.support import toys
+from tests.support.killing import Cut, Killer
+from tests.support.projects import bare
+from tests.support.toys import reopened
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Segments of a few records."""
+    monkeypatch.setattr(segments, "LEAST", 1)
+    monkeypatch.setattr(segments, "TIMES_CHECKPOINT", 2)
+
+
+@pytest.fixture
+def grown(short, tmp_path):  # noqa: ARG001 - it shortens
+    """A project whose journal has several segments, with every kind of thing that a state holds."""
+    toys.use_toy_effects(monkey := pytest.MonkeyPatch())
+    project = bare(str(tmp_path / "grown"))
+    toy = os.path.join(project.root, "toy.txt")
+    toys.write(toy, "0")
+    pending = toys.announce(project, toy, "0", "1", "announced")
+    toys.place(project, b"one", "placed")
+    for n in range(60):
+        toys.put(project, f"judger-{n}", f"request-{n}")
+    pending.carry_out()
+    for n in range(60, 80):
+        toys.put(project, f"judger-{n % 7}", version=str(n))
+    yield project
+    monkey.undo()
+
+
+def newest(project):
+    return Journal(project.store).current()
+
+
+def test_state_is_the_same_in_every_process_however_many_segments_there_are(grown):
+    assert newest(grown) >= 3
+    assert dump(reopened(grown).state()) == dump(grown.state())
+    numbers = [body["n"] for body in reopened(grown).journal_records()]
+    assert numbers == list(range(len(numbers)))
+    assert verify(reopened(grown)).findings == []
+    assert verify(reopened(grown)).checked["checkpoints"] == newest(grown) - 1
+
+
+def test_older_segments_are_packed_and_none_is_dropped(grown):
+    names = grown.store.names(FOLDER)
+    last = newest(grown)
+    assert names == [*(f"{n:06d}.log.zst" for n in range(1, last)), f"{last:06d}.log"]
+
+
+def test_request_of_an_older_segment_still_has_its_one_result(grown):
+    again = reopened(grown)
+    before = again.state().position
+    with pytest.raises(Replayed):
+        toys.place(again, b"one", "placed")
+    assert again.state().position == before
+
+
+@pytest.mark.usefixtures("short")
+def test_process_that_stood_in_an_older_segment_goes_on(tmp_path):
+    one = bare(str(tmp_path / "shared"))
+    toys.put(one, "first")
+    other = reopened(one)
+    for n in range(80):
+        toys.put(other, f"judger-{n % 9}", version=str(n))
+    assert newest(one) > 1
+    toys.put(one, "last")
+    assert dump(one.state()) == dump(other.state())
+
+
+def test_journal_grows_only_in_proportion_to_its_records(monkeypatch, tmp_path):
+    monkeypatch.setattr(segments, "LEAST", 4096)
+    project = bare(str(tmp_path / "long"))
+    for n in range(300):
+        toys.put(project, f"judger-{n}")
+    sizes = [(one.frames[0], one.frames[-1].end) for one in segments.segments(project.store)]
+    checkpoints = sum(frame.end - frame.start for frame, _ in sizes)
+    records = sum(end for _, end in sizes) - checkpoints
+    assert len(sizes) > 2
+    assert checkpoints < records
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_process_that_ends_at_any_call_of_a_rotation_loses_nothing(monkeypatch, tmp_path, torn):
+    original = bare(str(tmp_path / "original"))
+    for n in range(12):
+        toys.put(original, f"judger-{n}")
+    monkeypatch.setattr(segments, "LEAST", 1)
+    monkeypatch.setattr(segments, "TIMES_CHECKPOINT", 0)
+    points = 0
+    while True:
+        root = str(tmp_path / f"copy-{points}")
+        shutil.copytree(original.root, root)
+        project = reopened(type("There", (), {"root": root, "store": type("S", (), {"path": f"{root}/.atk"})})())
+        killer = Killer(points + 1, torn=torn)
+        acknowledged = False
+        with killer:
+            try:
+                toys.put(project, "killed", "killed")
+                acknowledged = True
+            except Cut:
+                pass
+        after = reopened(project)
+        known = set(after.state().objects["judger"])
+        assert {f"judger-{n}" for n in range(12)} <= known
+        assert "killed" in known or not acknowledged
+        toys.put(after, "next")
+        assert verify(after).findings == []
+        assert {"next", *known} == set(after.state().objects["judger"])
+        assert not [name for name in after.store.names(FOLDER) if name.endswith(".new")]
+        points += 1
+        if not killer.dead:
+            break
+    assert points > 10
+
+
+@pytest.mark.parametrize("which", ["packed", "checkpoint"])
+def test_one_differing_bit_in_any_segment_is_named(grown, which):
+    name = f"{segment_path(1)}.zst" if which == "packed" else segment_path(newest(grown))
+    full = grown.store.full(name)
+    data = bytearray(toys.read(full))
+    data[40] ^= 1
+    toys.overwrite(full, bytes(data))
+    assert name in {finding.path for finding in verify(reopened(grown)).findings}
+
+
+def test_missing_segment_is_named(grown):
+    os.remove(grown.store.full(f"{segment_path(2)}.zst"))
+    assert segment_path(2) in {finding.path for finding in verify(reopened(grown)).findings}
+
+
+def test_checkpoint_that_says_another_state_is_found_out(grown):
+    path = segment_path(newest(grown))
+    prev, out = None, []
+    for found in scan(grown.store.read(path), prev=None):
+        if isinstance(found, Frame):
+            body = dict(found.body)
+            if body["kind"] == "checkpoint":
+                body["state"]["objects"]["judger"]["judger-1"]["version"] = "forged"
+            frame, digest = encode({**body, "prev": prev or body["prev"]})
+            prev = digest
+            out.append(frame)
+    assert prev != ORIGIN
+    grown.store.replace(path, b"".join(out))
+    problems = [str(finding) for finding in verify(reopened(grown)).findings]
+    assert any("begins with another state" in problem for problem in problems), problems
