@@ -15,6 +15,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from pydantic import BaseModel
+
 from storage import effects, views
 from storage.errors import AtkError, NextCall
 from storage.files import Stored
@@ -218,7 +220,7 @@ class Transaction:
 
     def put(self, record: RecordT) -> RecordT:
         """Adds a record to what will be committed. Returns it as it is kept: masked."""
-        kept = type(record).model_validate(self.project.masker.value(record.model_dump(mode="json")))
+        kept = record if record.as_given else type(record).model_validate(self.project.masker.record(record))
         self._objects.setdefault(record.kind, {})[record.id] = kept.model_dump(mode="json")
         return kept
 
@@ -277,7 +279,8 @@ class Transaction:
         return self.state.position.number, views.write(self.project.store, self.state, _newer(before, self.state))
 
     def _body(self, answer: Answer) -> dict[str, Any]:
-        masked = self.project.masker.value(dict(self.call.arguments))
+        masker = self.project.masker
+        masked = masker.value(dict(self.call.arguments))
         size = len(canonical(masked))
         arguments = masked if size <= ARGUMENTS_LIMIT else {"left_out": f"{size} bytes of arguments"}
         body: dict[str, Any] = {
@@ -287,7 +290,9 @@ class Transaction:
             "arguments_digest": self.call.digest(self.project.mask_key),
             "objects": self._objects,
             "files": {path: {"sha256": f.sha256, "size": f.size} for path, f in self._files.items()},
-            "response": self.project.masker.value(answer.model_dump(mode="json")),
+            "response": masker.record(answer)
+            if isinstance(answer, BaseModel)
+            else masker.value(answer.model_dump(mode="json")),
         }
         return body if self.call.request_id is None else {**body, "request_id": self.call.request_id}
 

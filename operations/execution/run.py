@@ -73,7 +73,10 @@ class Run:
         self._control = control
         self._server_gone = False
         self._kept = kept
-        self._recorder = Recorder(plan, Masker(load_key(plan.mask_key_path), plan.redact_keys))
+        self._recorder = Recorder(
+            plan,
+            Masker(load_key(plan.mask_key_path), plan.redact_keys, plan.redact_patterns, second_look=plan.second_look),
+        )
         self._log = AttemptsLog(plan.attempts_path, keep_torn_in=plan.work_folder)
         known = self._log.found
         barred = known.finished | (set(known.unfinished) - set(plan.rerun_unknown_ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -24,8 +23,6 @@ BUNDLE = 3
 """A role: rows are traces with what belongs to them."""
 
 _CHILDREN = {"observations": OBSERVATION, "scores": SCORE, "traces": BUNDLE}
-_ADDRESSES = frozenset(("author_email", "authorEmail"))
-_ADDRESS_IN_TEXT = re.compile(r'(author_?[Ee]mail\\*"\s*:\s*\\*")([^"\\]+)')
 
 
 class Filed(NamedTuple):
@@ -62,9 +59,11 @@ class Unplaced(ValueError):
 class Guard:
     """Masks rows. It is the only way of a row into the store."""
 
-    def __init__(self, masker: Masker, redact_keys: tuple[str, ...]) -> None:
-        self._masker = masker
-        self._sieve = Sieve(redact_keys)
+    def __init__(self, masker: Masker) -> None:
+        """Masks by the project's rules. Who stores what was masked has `second_look`, if any, look at all of it."""
+        self._masker = masker.by_rules()
+        self._sieve = Sieve(masker.redact_keys, masker.patterns)
+        self.second_look = masker.second_look
         self.masked_rows = 0
 
     def text(self, text: str) -> MaskedText:
@@ -72,27 +71,13 @@ class Guard:
         return self._masker.text(text)
 
     def masked(self, value: dict[str, Any], raw: bytes | None) -> tuple[dict[str, Any], bytes]:
-        """Returns the row without credentials and commenters' addresses, and its JSON. `raw` is its JSON, if known."""
+        """Returns the row without credentials, and its JSON. `raw` is its JSON, if known."""
         text = raw if raw is not None else dumps(value)
         if self._sieve.clean(text):
             return value, text
-        masked: dict[str, Any] = self._without_addresses(self._masker.value(value))
+        masked: dict[str, Any] = self._masker.value(value)
         self.masked_rows += masked != value
         return masked, dumps(masked)
-
-    def _without_addresses(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        if isinstance(value, dict):
-            return {
-                name: self._masker.mask(item)
-                if name in _ADDRESSES and isinstance(item, str)
-                else self._without_addresses(item)
-                for name, item in value.items()
-            }
-        if isinstance(value, list):
-            return [self._without_addresses(item) for item in value]
-        if isinstance(value, str) and "mail" in value:
-            return _ADDRESS_IN_TEXT.sub(lambda found: found[1] + self._masker.mask(found[2]), value)
-        return value
 
 
 class Intake:

@@ -10,19 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from storage.masking import Patterns
 from storage.masking import _forms as forms
 
 _WORD_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 _WORDS_ONLY = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256))
-_NAMING = re.compile(rb"passw|pwd|passphrase|secret|authorization|cookie|bearer|basic|key|author_?email")
-
-_ADDRESS = re.compile(rb"author_?email")
-"""Personal data that exports carry under a name of its own."""
+_NAMING = re.compile(rb"passw|pwd|passphrase|secret|author|cookie|bearer|basic|key")
 
 _GAP = rb"(?:[\W_]|\\[nrtbf])*"
 _END = rb"(?![a-z])"
 _NAMES = re.compile(
     rb"(?:pass(?:words?|wd|phrase)|pwd|secrets?|authorization|cookies?"
+    rb"|author" + _GAP + rb"email"
     rb"|(?:api|private|secret|access|signing|encryption|master|account|shared|auth|subscription|license)"
     + _GAP
     + rb"keys?)"
@@ -46,9 +45,10 @@ _REMEMBERED = 50_000
 
 
 class Sieve:
-    """Made once for an import. `redact_keys` are the project's own names of secret fields."""
+    """Made once for an import. `redact_keys` are the project's own names of secret fields, `patterns` its patterns."""
 
-    def __init__(self, redact_keys: Sequence[str] = ()) -> None:
+    def __init__(self, redact_keys: Sequence[str] = (), patterns: Patterns | None = None) -> None:
+        self._patterns = patterns
         words = [found for name in redact_keys if (found := forms.words_of(name))]
         self._blind = any(not found.isascii() for found in words)
         own = [_GAP.join(re.escape(word.encode()) for word in found.split()) for found in words if found.isascii()]
@@ -71,8 +71,19 @@ class Sieve:
             return False
         if b"@" in raw and _URL.search(raw):
             return False
+        if self._patterns is not None and self._may_match(self._patterns, raw):
+            return False
         low = raw.lower() if suspect or self._own is not None else b""
         return not (suspect and _NAMES.search(low)) and not (self._own is not None and self._own.search(low))
+
+    @staticmethod
+    def _may_match(patterns: Patterns, raw: bytes) -> bool:
+        """Returns whether a pattern may match a text of the row, whatever its JSON hides."""
+        if patterns.anchored:
+            return True
+        # A match within a text is one within the row, as long as each character stands there for itself.
+        plain = raw.replace(b'\\"', b'"')
+        return b"\\" in plain or patterns.found_in(plain)
 
     def _is_harmless(self, word: bytes) -> bool:
         low = word.lower()
@@ -86,8 +97,7 @@ class Sieve:
     def _is_form(word: bytes) -> bool:
         """Returns whether the word alone is reason enough to look at every field."""
         low = word.lower()
-        named = _ADDRESS.search(low) is not None or (b"token" in low and not _no_token(word, low))
-        return named or _FORMS.search(word) is not None
+        return (b"token" in low and not _no_token(word, low)) or _FORMS.search(word) is not None
 
 
 def _no_token(word: bytes, low: bytes) -> bool:

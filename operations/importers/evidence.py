@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from operations.importers._export_rows import Damage, RawRow
@@ -83,6 +83,11 @@ class EvidenceImport:
     row_total: int = 0
     _bytes_read: int = 0
     _loose_scores: Callable[[bytes], object] = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Masks the names of the files, which stand in every locator."""
+        self.found.files = [replace(file, name=str(self.guard.text(file.name))) for file in self.found.files]
+        self.found.row_counts = {str(self.guard.text(name)): rows for name, rows in self.found.row_counts.items()}
 
     def records(self, loose_scores: Callable[[bytes], object]) -> Iterator[dict[str, Any]]:
         """Yields the records, without their numbers. `loose_scores` takes a line for each score of no trace.
@@ -176,7 +181,10 @@ class EvidenceImport:
     def loose(self, score: dict[str, Any]) -> None:
         """Takes a score of no Record."""
         self.unattached += 1
-        self._loose_scores(dumps(score) + b"\n")
+        line = dumps(score)
+        if self.guard.second_look is not None:
+            line = self.guard.second_look.text(line.decode()).encode()
+        self._loose_scores(line + b"\n")
 
 
 __all__ = ["EvidenceImport", "ImportStopped", "NoEvidence", "TooManyDamaged", "TraceTooLarge"]

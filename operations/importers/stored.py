@@ -15,6 +15,7 @@ from typing import Any
 from operations.importers._json_values import dumps, loads
 from storage import contents
 from storage.files import StoreDamaged
+from storage.masking import SecondLook
 from storage.project import Project
 from storage.projection import State
 
@@ -31,22 +32,29 @@ _ENTRY = struct.Struct("<QQ32s")
 class RecordWriter:
     """Makes the lines of `records.jsonl`, and the index once all have been made."""
 
-    def __init__(self) -> None:
+    def __init__(self, second_look: SecondLook | None = None) -> None:
+        """`second_look` looks at the lines before they are stored."""
+        self._second_look = second_look
         self.count = 0
         self._index = bytearray()
         self._offset = 0
 
     def lines(self, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         """Yields the lines in blocks; each Record gets its number, from 1."""
+        blocks = self._blocks(records)
+        for block in self._second_look.lines(blocks) if self._second_look else blocks:
+            yield self._close(block)
+
+    def _blocks(self, records: Iterable[dict[str, Any]]) -> Iterator[list[bytes]]:
         block: list[bytes] = []
         for record in records:
             self.count += 1
             block.append(dumps({"n": self.count, **record}) + b"\n")
             if len(block) == BLOCK:
-                yield self._close(block)
+                yield block
                 block = []
         if block:
-            yield self._close(block)
+            yield block
 
     @property
     def index(self) -> bytes:

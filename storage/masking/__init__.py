@@ -3,8 +3,9 @@
 A mask reads `[masked:<kind>:<8 hex>]`. The hexadecimal digits are the start of HMAC-SHA256(key, secret), and the
 kind follows from the secret itself (the form of a known token, else `credential`), never from where it was found:
 so one secret has one mask in a whole project. What is found: fields by their names as whole words, tokens by their
-known forms, assignments inside prose, JSON inside strings, and the fields that the project names itself.
-Numbers and booleans are evidence and stay, except under a name from the project's own list.
+known forms, assignments inside prose, JSON inside strings, and the fields and patterns that the project names itself.
+Numbers and booleans are evidence and stay, except under a name from the project's own list, and whole numbers of eight
+digits or more that one of its patterns matches as a whole.
 """
 
 from __future__ import annotations
@@ -16,8 +17,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from storage.masking import _forms as forms
 from storage.masking._keys import KEY_BYTES, MaskingKeyDamaged, MaskingKeyExists, create_key, load_key
+from storage.masking._patterns import (
+    PatternEngineMissing,
+    Patterns,
+    PatternsTooSlow,
+    RedactPatternUnusable,
+    check_patterns,
+)
+from storage.masking._records import masked_record, own_text
+from storage.masking._second_look import SecondLook, SecondLookMissing, require_second_look
 
 __all__ = [
     "KEY_BYTES",
@@ -26,16 +38,27 @@ __all__ = [
     "Masker",
     "MaskingKeyDamaged",
     "MaskingKeyExists",
+    "PatternEngineMissing",
+    "Patterns",
+    "PatternsTooSlow",
+    "RedactPatternUnusable",
+    "SecondLook",
+    "SecondLookMissing",
+    "check_patterns",
     "count_masks",
     "create_key",
     "has_mask",
     "load_key",
+    "require_second_look",
 ]
 
 MASK = re.compile(r"\[masked:[a-z_]+:[0-9a-f]{8}\]")
 """What a mask looks like. Text of this form is never masked again."""
 
 _MAX_PASSES = 8
+_COUNTER = 10_000_000
+"""Numbers below this are counters, whatever a project's pattern says of digits."""
+
 _SHORTEST = 6
 """A bare value or a `token` below this length is a word, not a credential."""
 
@@ -58,7 +81,7 @@ def has_mask(text: str) -> bool:
 
 # -- Assignments in text -----------------------------------------------------------------------------------------------
 
-_LAST_WORDS = ("passwords?", "passwd", "passphrase", "pwd", "secrets?", "authorization", "cookies?", "keys?", "token")
+_LAST_WORDS = ("passwords?", "passwd", "passphrase", "pwd", "secrets?", "authorization", "cookies?", "keys?", "token", "email")
 _NAME_CHARS = re.compile(r"[\w.-]{0,80}\Z")
 _BARE = re.compile(r"[^\s\"'&;,)\]}<>|]+")
 _BARE_HEAD = re.compile(r"[^\s\"'&;,)\]}<>|]{1,4096}")
@@ -81,10 +104,26 @@ class _Name(NamedTuple):
 
 
 class Masker:
-    """Masks with one project's key. It holds no state that changes, so one may serve every writer."""
+    """Masks with one project's key and by its rules. Each operation makes its own: it counts what its rules cost."""
 
-    def __init__(self, key: bytes, redact_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        redact_keys: Sequence[str] = (),
+        redact_patterns: Sequence[str] = (),
+        *,
+        second_look: bool = False,
+    ) -> None:
+        """Takes a project's rules, which have been checked.
+
+        Raises:
+            PatternEngineMissing: There are patterns and nothing to run them.
+        """
         self._hash_key = key
+        self.redact_keys = tuple(redact_keys)
+        self.patterns = Patterns(redact_patterns) if redact_patterns else None
+        self.second_look = SecondLook(self.mask, MASK) if second_look else None
+        """What looks at `text` and `value` once the rules are through with them; see also `by_rules`."""
         self._redact = frozenset(words for name in redact_keys if (words := forms.words_of(name)))
         last = "|".join([*_LAST_WORDS, *(re.escape(words.split()[-1]) for words in self._redact)])
         # A name's last word, its closing quote, then `:` or `=`; the rest of the name is read backwards from there.
@@ -92,8 +131,44 @@ class Masker:
             rf"(?:{last})[0-9]{{0,3}}(\\{{0,8}}[\"'])?([ \t]{{0,4}})([:=])(?!=)[ \t]{{0,4}}", re.IGNORECASE
         )
 
+    @property
+    def own_rules(self) -> bool:
+        """Whether the project has rules of its own."""
+        return bool(self.redact_keys) or self.patterns is not None or self.second_look is not None
+
+    def by_rules(self) -> Masker:
+        """Returns the same without the second look, for who takes that look at many texts at once."""
+        return self._with(self.patterns)
+
     def text(self, text: str) -> MaskedText:
         """Returns `text` with every credential masked; a text that is JSON is masked by its fields."""
+        masked = self._text(text)
+        return MaskedText(self.second_look.text(masked)) if self.second_look else masked
+
+    def value(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON value with every credential masked. Objects keep their keys and their order."""
+        masked = self._value(value)
+        return self.second_look.value(masked) if self.second_look else masked
+
+    def record(self, record: BaseModel) -> dict[str, Any]:
+        """Returns one of ATK's records or answers as JSON with every credential masked.
+
+        The project's own rules are about what was said: ids, digests, paths, states and the names of fields stay.
+        """
+        return masked_record(record, self.value, self._with(None).value)
+
+    def own_text(self, text: str) -> str:
+        """Returns a text of ATK's with every credential masked; an id, a digest or a time stays."""
+        return str(own_text(text, self.text, self._with(None).text))
+
+    def _with(self, patterns: Patterns | None) -> Masker:
+        if self.patterns is patterns and self.second_look is None:
+            return self
+        other = Masker(self._hash_key, self.redact_keys)
+        other.patterns = patterns
+        return other
+
+    def _text(self, text: str) -> MaskedText:
         for _ in range(_MAX_PASSES):
             # A mask can complete a JSON text that was broken before; the next pass then sees its fields.
             masked = self._pass(text)
@@ -102,14 +177,16 @@ class Masker:
             text = masked
         return MaskedText(text)
 
-    def value(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Returns the JSON value with every credential masked. Objects keep their keys and their order."""
+    def _value(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, str):
-            return self.text(value)
+            return self._text(value)
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list | tuple):
             return self._list(value)
+        if self.patterns is not None and isinstance(value, int) and abs(value) >= _COUNTER:
+            shown = str(value)
+            return self.mask(shown) if self.patterns.is_match(shown) else value
         return value
 
     def changed(self, value: Any) -> bool:  # noqa: ANN401 - JSON
@@ -139,13 +216,13 @@ class Masker:
 
     def _key_text(self, key: str) -> str:
         """Returns an object's key with the tokens in it masked; a key is a name, so nothing else in it is."""
-        return self._tokens(key) if len(key) >= forms.SHORTEST else key
+        return self._by_patterns(self._tokens(key) if len(key) >= forms.SHORTEST else key)
 
     def _list(self, value: Sequence[Any]) -> list[Any]:
         match value:
             case [str() as name, str() as item] if _is_pair(name, item):
                 return [MaskedText(name), self._secret(item)]
-        return [self.value(item) for item in value]
+        return [self._value(item) for item in value]
 
     def _field(self, name: str, item: Any) -> Any:  # noqa: ANN401 - JSON
         words = forms.words_of(name)
@@ -155,7 +232,7 @@ class Masker:
             return self._everything(item, numbers=False)
         if isinstance(item, str) and forms.is_token_name(words) and _is_token(item):
             return self._secret(item)
-        return self.value(item)
+        return self._value(item)
 
     def _everything(self, item: Any, *, numbers: bool) -> Any:  # noqa: ANN401 - JSON
         """Masks every string below a secret field, and with `numbers` every number and boolean too."""
@@ -179,14 +256,17 @@ class Masker:
         if text[:1] in '{["' or text.lstrip()[:1] in ("{", "[", '"'):
             try:
                 value = json.loads(text, object_pairs_hook=_unique_keys)
-                masked = self.value(value)
+                masked = self._value(value)
             except (ValueError, RecursionError):
-                return self._assignments(self._tokens(text))
+                return self._by_patterns(self._assignments(self._tokens(text)))
             if masked == value:
                 return text
             tight = '": ' not in text
             return json.dumps(masked, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": "))
-        return self._assignments(self._tokens(text))
+        return self._by_patterns(self._assignments(self._tokens(text)))
+
+    def _by_patterns(self, text: str) -> str:
+        return self.patterns.replaced(text, self.mask, MASK) if self.patterns is not None else text
 
     def _tokens(self, text: str) -> str:
         for form in forms.FORMS if len(text) >= forms.SHORTEST else ():
@@ -258,6 +338,8 @@ class Masker:
         """Tells `PASSWORD=swordfish` and `password: hunter2` from `login(password=entered)` and "the secret: tell"."""
         if name.words in self._redact:
             return not value.startswith("[")
+        if forms.is_address_name(name.words):
+            return "@" in value
         if len(value) < _SHORTEST or value[0] in "[({" or forms.PLACEHOLDER.fullmatch(value) or _CALL.match(value):
             return False
         if name.separator == "=" and name.tight and forms.is_secret_name(name.words):

@@ -13,9 +13,11 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za
 _SECRET_NAME = re.compile(
     r"(?:.* )?(?:passwords?|passwd|passphrase|(?:db|user) pwd|secrets?|authorization|cookies?|api ?keys?"
     r"|(?:private|secret|access|signing|encryption|master|account|shared|auth|subscription|license) ?key"
-    r"|client ?secret|(?:access|refresh|auth|bearer|api|id|session|csrf|xsrf|security) ?token)"
+    r"|author ?email|client ?secret|(?:access|refresh|auth|bearer|api|id|session|csrf|xsrf|security) ?token)"
 )
-"""A field is a secret when its name ends in one of these: `db_password` does, `password_reset_sent` does not."""
+"""A field is a secret when its name ends in one of these: `db_password` does, `password_reset_sent` does not.
+
+`author_email` is a person's address, which exports carry with each comment."""
 
 _NO_SECRETS = frozenset(("override authorization", "unknown execution authorization"))
 """Names of ATK's own fields that would be one: who allowed a decision against a result is no credential."""
@@ -41,6 +43,11 @@ def words_of(name: str) -> str:
 @lru_cache(maxsize=4096)
 def is_secret_name(words: str) -> bool:
     return words not in _NO_SECRETS and _SECRET_NAME.fullmatch(words) is not None
+
+
+def is_address_name(words: str) -> bool:
+    """Whether the secret is the address of who wrote a comment."""
+    return words.endswith(("author email", "authoremail"))
 
 
 @lru_cache(maxsize=4096)

@@ -30,5 +30,7 @@ class Record(Value):
     """A stored object. It is never edited: a newer one of the same id supersedes it, and the journal keeps both."""
 
     kind: ClassVar[str]
+    as_given: ClassVar[bool] = False
+    """Whether it is kept as it was given: then its operation refuses credentials in it."""
 
     id: ObjectId

@@ -169,18 +169,23 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
     scores stay evidence and never become verdicts. The same content imported again is the same batch; changed content
     supersedes it; scores that come late make a batch linked to it. Start with dry_run.
     """
+    # It stands in every Record, beside what was masked row by row.
+    namespace = str(context.project.masker.text(request.source_namespace))
+    request = request.model_copy(update={"source_namespace": namespace})
     source = os.path.join(context.root, os.path.expanduser(request.source))
     if request.dry_run:
         return _suggested(request, source, context)
     reader = _reader(request)
     with context.project.staging("evidence") as staging:
         reading = _reading(source, reader, request.max_damaged, staging, context)
-        writer = stored.RecordWriter()
+        writer = stored.RecordWriter(reading.guard.second_look)
         with _LooseScores(context.project.store.full(staging.path)) as loose:
             staging.write(stored.RECORDS, writer.lines(reading.records(loose.add)))
             if reading.unattached:
                 staging.write(stored.SCORES, loose.chunks())
         staging.write(stored.INDEX, [writer.index])
+        if reading.guard.second_look is not None:
+            reading.tally.counts["masked_by_second_look"] = reading.guard.second_look.count
         with context.transaction() as tx:
             return _stored(request, reading, writer, staging, tx, context)
 
@@ -238,7 +243,7 @@ def _reading(path: str, reader: Source, max_damaged: int, staging: Staging, cont
         path=path,
         source=reader,
         found=reader.find(path),
-        guard=Guard(context.project.masker, _redact_keys(context.project.state())),
+        guard=Guard(context.project.masker),
         runs=os.path.join(context.project.store.full(staging.path), ".runs"),
         max_damaged=max_damaged,
         progress=context.progress,
@@ -246,8 +251,11 @@ def _reading(path: str, reader: Source, max_damaged: int, staging: Staging, cont
     )
 
 
-def _redact_keys(state: State) -> tuple[str, ...]:
-    return tuple(key for project in state.all(ProjectRecord) for key in project.redact_keys)
+def _rules(state: State) -> list[Any]:
+    """Returns the project's own rules of masking; what is the default is left out."""
+    (project,) = state.all(ProjectRecord)
+    own = [sorted(project.redact_patterns), project.second_look]
+    return [sorted(project.redact_keys), *([own] if any(own) else [])]
 
 
 def _fingerprint(request: ImportEvidenceRequest, reading: EvidenceImport, state: State) -> str:
@@ -255,7 +263,7 @@ def _fingerprint(request: ImportEvidenceRequest, reading: EvidenceImport, state:
     config = request.model_dump(mode="json", include={"source_kind", "adapter_profile", "mapping", "json_columns"})
     said = request.model_dump(mode="json", include={"source_namespace", "mapping_version", "filtered_scope"})
     files = sorted([file.role, file.sha256] for file in reading.files)
-    return digest(canonical([files, config, said, sorted(_redact_keys(state))]))
+    return digest(canonical([files, config, said, *_rules(state)]))
 
 
 def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
