@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from operations.execution import attachments
+from operations.execution import attachments, kept
 from operations.execution.probing import ProbeInput
 from operations.importers import stored
 from operations.tuning import probing
@@ -60,6 +60,11 @@ def of_cases(
     probing.require_cases(permission, wanted, known)
     cases = [found[case_id] for case_id in wanted]
     probing.require_visible(cases)
+    dataset = state.get(Dataset, dataset_id)
+    if dataset.kept_attachments:
+        kept.require_whole(project, state, dataset, wanted)
+        folder = project.store.full(kept.folder_of(dataset))
+        return [ProbeInput(c.input, case_id=c.id, attachments=c.attachments, kept=folder) for c in cases]
     for case in cases:
         pins = attachments.pinned([each.model_dump() for each in case.attachments], project.root)
         if trouble := attachments.trouble(pins):

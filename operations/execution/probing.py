@@ -43,6 +43,8 @@ class ProbeInput:
     case_id: str | None = None
     record_id: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    kept: str | None = None
+    """Where the dataset keeps the attachments; None where they are read in the project."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +123,15 @@ def _executed(  # noqa: PLR0913, PLR0917 - a probe, one slot of it, and what it 
     cancelled: Callable[[], bool],
 ) -> ProbeRecord:
     permission = probing.probe.permission
-    values = _laid_out(os.path.join(folder, str(slot.n)), given, project.root)
-    expanded = command.expand(permission.command, values)
-    argv = [
-        script if script is not None and template == permission.script_path else part
-        for template, part in zip(permission.command, expanded, strict=True)
-    ]
-    started = _now()
-    ended = _ended(project, probing, argv, folder, cancelled)
+    argv, started = list(permission.command), _now()
+    try:
+        expanded = command.expand(argv, _laid_out(os.path.join(folder, str(slot.n)), given, project.root))
+    except attachments.KeptBytesDamaged as why:
+        ended = Outcome("not_started", None, "", 0.0, str(why))
+    else:
+        pairs = zip(argv, expanded, strict=True)
+        argv = [script if script and template == permission.script_path else part for template, part in pairs]
+        ended = _ended(project, probing, argv, folder, cancelled)
     masker, codes = project.masker, probing.configuration.infrastructure_exit_codes
     shown = [masker.text(part.replace(folder, "<probe>")) for part in argv[:_ARGUMENTS]]
     output = masker.text(ended.output.replace(folder, "<probe>"))
@@ -187,11 +190,14 @@ def _laid_out(folder: str, given: ProbeInput, root: str) -> dict[str, str]:
     """Makes what an Execution finds in its folder, and returns the values of the placeholders."""
     output = os.path.join(folder, "output")
     os.makedirs(output, 0o700)
-    pins = attachments.pinned([each.model_dump() for each in given.attachments], root)
+    located = [{**each.model_dump(), "path": os.path.join(root, each.path)} for each in given.attachments]
+    if given.kept and given.attachments:
+        files = [each.model_dump() for each in given.attachments]
+        located = attachments.copies(files, given.kept, os.path.join(folder, attachments.FOLDER))
     paths = {}
     for placeholder, name, value in (
         ("input_file", "input.json", given.value),
-        ("attachments_file", "attachments.json", [{"path": pin["path"], "sha256": pin["sha256"]} for pin in pins]),
+        ("attachments_file", "attachments.json", located),
     ):
         paths[placeholder] = os.path.join(folder, name)
         with open(paths[placeholder], "w", encoding="ascii") as file:
