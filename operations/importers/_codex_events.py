@@ -147,7 +147,7 @@ class EventReader:
         self._log.add(event, line.payload.get("id"))
 
     def _message(self, line: Line) -> None:
-        role = line.payload.get("role")
+        role = str(line.payload.get("role"))
         event = self._base(line, "text", ("role", "content"))
         event["role"] = role if role in _ROLES else "unknown"
         event["content"] = content_of(parts_of(line.payload.get("content")))
@@ -157,7 +157,7 @@ class EventReader:
             event["model"] = self._model
         self._log.add(event, line.payload.get("id"))
         for text in _texts(line.payload.get("content")):
-            self._said.setdefault((line.turn, str(role), text), []).append(event)
+            self._said.setdefault((line.turn, role, text), []).append(event)
 
     def _reasoning(self, line: Line) -> None:
         event = self._base(line, "reasoning", ("summary", "content", "encrypted_content"))
@@ -235,7 +235,7 @@ class EventReader:
         if line.type in _MIRRORS:
             whose, name = _MIRRORS[line.type]
             texts, said = [str(line.payload.get(name))], {k: v for k, v in line.payload.items() if k != name}
-        elif isinstance(item, dict) and item.get("type") in _MIRRORED_ITEMS:
+        elif isinstance(item, dict) and str(item.get("type")) in _MIRRORED_ITEMS:
             whose = _MIRRORED_ITEMS[str(item["type"])]
             texts = _texts(item.get("content")) or _texts(item.get("summary_text")) or _texts(item.get("raw_content"))
             said = dict(line.payload)

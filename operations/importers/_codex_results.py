@@ -70,7 +70,7 @@ def outcome_of_end(payload: Mapping[str, Any]) -> Outcome:
     wrong = result.get("Err") if isinstance(result, dict) else None
     is_error = isinstance(inner, dict) and (inner.get("isError") or inner.get("is_error"))
     failed = bool(
-        payload.get("status") in _FAILED
+        str(payload.get("status")) in _FAILED
         or payload.get("success") is False
         or is_error
         or wrong is not None

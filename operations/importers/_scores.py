@@ -67,9 +67,9 @@ def number_of(value: object) -> float | int | None:
         return None
     try:
         number = float(value) if isinstance(value, str) else value
-    except ValueError:
+        return number if isinstance(number, int | float) and math.isfinite(number) else None
+    except (ValueError, OverflowError):  # no number, or an integer beyond what is one
         return None
-    return number if isinstance(number, int | float) and math.isfinite(number) else None
 
 
 def _typed(data_type: object, own: Mapping[str, Any]) -> tuple[str, Any, str]:

@@ -10,6 +10,9 @@ from operations.importers._json_values import NotFinite, shortened, strict
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
 
+_TOO_MANY = 2.0**63
+"""No counter reaches this; a sum that does is of no counters."""
+
 NOT_EXPORTED = {"status": "not_exported"}
 
 
@@ -68,7 +71,9 @@ def numbers_of(usage: Any) -> dict[str, float | int]:  # noqa: ANN401 - JSON
 def added(totals: dict[str, float | int], usage: Mapping[str, float | int]) -> None:
     """Adds counters to totals."""
     for name, number in usage.items():
-        totals[name] = totals.get(name, 0) + number
+        total = totals.get(name, 0) + number
+        if abs(total) < _TOO_MANY:
+            totals[name] = total
 
 
 class SessionLog:

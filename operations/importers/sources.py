@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from operations.importers import _batch_results, _codex, _langfuse, _otel
+from operations.importers import _batch_results, _claude_code, _codex, _langfuse, _otel
 from operations.importers._source import Format, Options, Source
 
 FORMATS: Mapping[str, Format] = MappingProxyType({
@@ -35,6 +35,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType({
     for one in (
         _otel.FORMAT,
         _codex.FORMAT,
+        _claude_code.FORMAT,
         _langfuse.FORMAT,
         _batch_results.FORMAT,
     )
