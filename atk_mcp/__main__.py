@@ -11,6 +11,7 @@ import atk_mcp
 from atk_mcp import snapshot
 from atk_mcp.greeting import Greeting
 from atk_mcp.pipes import Pipes
+from atk_mcp.platforms import refusal
 
 HELP = """\
 An MCP client starts this command and speaks to it over stdin and stdout; you hardly ever start it yourself.
@@ -29,6 +30,9 @@ to look into a project from a terminal, use `atk --help`.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the client hangs up. Returns only when there was nothing to serve."""
+    if (why := refusal()) is not None:
+        sys.stderr.write(f"atk-mcp: {why}\n")
+        return 2
     parser = argparse.ArgumentParser(
         prog="atk-mcp",
         description="The ATK MCP server: makes an existing agent better with proof and without losing anything.",

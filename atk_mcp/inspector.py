@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from atk_mcp import chronicle, results, snapshot
 from atk_mcp.describing import STAYS, described
+from atk_mcp.platforms import refusal
 from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, in_words, say
 from storage.errors import AtkError
@@ -33,6 +34,7 @@ begin here:
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
   atk approve                                what an agent asks a person's word for, and its answer
+  atk doctor                                 whether this machine and project are fit, and what to do
   atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left
 
@@ -63,6 +65,9 @@ class _Usage(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
+    if (why := refusal()) is not None:
+        complain(f"atk: {why}")
+        return USAGE
     given = build_parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = given.command
     try:
@@ -148,6 +153,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 
+    doctor = _command(commands, "doctor", _doctor, "whether this machine and project are fit, and what to do")
+    doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
+
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
     recover.add_argument("--json", action="store_true", help="print the answer as JSON")
     return parser
@@ -219,6 +227,12 @@ def _verify(given: argparse.Namespace) -> int:
     except AtkError as error:
         return _refused(error, as_json=given.json)
     return OK if clean else REFUSED
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from atk_mcp.doctor import diagnosed  # noqa: PLC0415 - --help needs no store
+
+    return OK if diagnosed(_root(given), as_json=given.json) else REFUSED
 
 
 def _tools(given: argparse.Namespace) -> int:

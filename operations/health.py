@@ -1,0 +1,209 @@
+"""Examines the machine and the project before something fails on them; this is `atk doctor`. It changes nothing.
+
+Only the check of the disk writes: one small file in a folder of its own, which is taken away.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from storage import segments
+from storage.errors import AtkError
+from storage.files import FILE_MODE, FOLDER_MODE, sync_file
+from storage.git import Git
+from storage.owners import is_alive
+from storage.project import ATK, Project, ProjectNotInitialized
+from storage.projection import State
+from storage.recovery import HOLDERS, WORK
+from storage.schema.projects import Project as ProjectRecord
+from storage.worktree import ready
+
+LEAST_PYTHON = (3, 11)
+LEAST_GIT = (2, 36)
+LEAST_SPACE = 512 * 1024 * 1024
+"""Bytes free on the project's disk below which a run may end half way."""
+_OTHERS = 0o077
+"""Permissions of anybody but the owner."""
+
+Level = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    level: Level
+    name: str
+    said: str
+    advice: str = ""
+    """What to do; empty where all is well."""
+
+
+def examine(root: str) -> list[Check]:
+    """Returns what was found, the machine first, then the project, if there is one."""
+    found = [*_python(), *_git(root), *_disk(root)]
+    try:
+        project = Project.open(root)
+    except ProjectNotInitialized:
+        return [*found, Check("ok", "project", f"{root} has no project yet", "initialize_project makes one.")]
+    except AtkError as error:
+        return [*found, Check("problem", "project", str(error), "Follow the message; nothing was touched.")]
+    state = project.state()
+    found += [*_store(project, state), *_left(project, state), *_private(project)]
+    for record in state.all(ProjectRecord):
+        found += [*_worktree(project, record), *_target(project, record)]
+    return found
+
+
+def _python() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < LEAST_PYTHON:
+        yield Check("problem", "python", f"ATK runs on Python {version}", "Install ATK with Python 3.11 or newer.")
+    else:
+        yield Check("ok", "python", f"ATK runs on Python {version}")
+
+
+def _git(root: str) -> Iterator[Check]:
+    try:
+        with Git(root) as git:
+            said = git.line("version").removeprefix("git version ")
+    except AtkError as error:
+        yield Check("warning", "git", str(error), "Without Git a project is analysis-only.")
+        return
+    numbers = tuple(int(part) for part in said.split()[0].split(".")[:2] if part.isdecimal())
+    if numbers < LEAST_GIT:
+        yield Check("problem", "git", f"Git {said} is too old", "Install Git 2.36 or newer.")
+    else:
+        yield Check("ok", "git", f"Git {said}")
+
+
+def _disk(root: str) -> Iterator[Check]:
+    """Tries what the store relies on, where it lies: new files, locks, flushes of a file and of a folder, renames."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".atk-doctor-", dir=root) as folder:
+            _try_disk(folder)
+    except OSError as error:
+        advice = "Move the project to a local disk that this user can write to."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "Free some space."
+        yield Check("problem", "disk", f"{root}: {error.strerror}", advice)
+        return
+    free = shutil.disk_usage(root).free
+    if free < LEAST_SPACE:
+        yield Check("warning", "disk", f"{free // 1024**2} MiB are free", "Free some space before a long run.")
+    else:
+        yield Check("ok", "disk", f"locks, flushes and renames work; {free // 1024**3} GiB are free")
+
+
+def _try_disk(folder: str) -> None:
+    path = os.path.join(folder, "try")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(fd, b"try\n")
+        sync_file(fd)
+    finally:
+        os.close(fd)
+    os.rename(path, path + ".renamed")
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _store(project: Project, state: State) -> Iterator[Check]:
+    if (damage := project.damage()) is not None:
+        yield Check("problem", "store", str(damage), "`atk verify` names every byte; restore `.atk/` from a copy.")
+        return
+    number, segment = state.position.number, state.position.segment
+    yield Check("ok", "store", f"the journal holds {number + 1} records in segment {segment}")
+    if segments.due(project.store, state):
+        yield Check("ok", "store", "the next change begins a new segment")
+
+
+def _left(project: Project, state: State) -> Iterator[Check]:
+    """Tells of work whose process is gone; the next change finishes or undoes it."""
+    store = project.store
+    open_work = [(i.owner, f"{i.operation} (record {i.number})") for i in state.intents.values()]
+    open_work += [(run.owner, f"the run of {run.batch_id}") for run in state.runs.values()]
+    for owner, what in open_work:
+        if is_alive(store, owner):
+            yield Check("ok", "work", f"{what} is under way")
+        else:
+            yield Check("warning", "work", f"{what} was interrupted", "`atk recover` finishes or undoes it.")
+    staged = [f"{holder}/{name}" for holder in HOLDERS for name in store.names(holder) if name.startswith(".staging-")]
+    dead = [path for path in staged if not is_alive(store, path.rpartition(".staging-")[2])]
+    if dead:
+        yield Check("warning", "leftovers", f"{len(dead)} folders of killed calls", "`atk recover` takes them away.")
+    orphans = [name for name in store.names(WORK) if name.startswith("batch-") and name not in state.runs]
+    if orphans:
+        yield Check("warning", "leftovers", f"work of {len(orphans)} ended runs", "`atk recover` takes it away.")
+
+
+def _private(project: Project) -> Iterator[Check]:
+    """Names what others on this machine could read: inputs and outputs lie in the store as they are."""
+    top = project.store.path
+    wrong = [path for path in _entries(top) if stat.S_IMODE(os.lstat(path).st_mode) & _OTHERS]
+    if wrong:
+        shown = ", ".join(os.path.relpath(path, os.path.dirname(top)) for path in wrong[:3])
+        advice = f"Run `chmod -R u=rwX,go= {ATK}` in the project's folder."
+        yield Check("warning", "permissions", f"others can reach {len(wrong)} entries: {shown}", advice)
+    else:
+        yield Check("ok", "permissions", f"folders are {FOLDER_MODE:04o} and files {FILE_MODE:04o} or less")
+
+
+def _entries(top: str) -> Iterator[str]:
+    yield top
+    for folder, names, files in os.walk(top):
+        if os.path.relpath(folder, top) == WORK:  # agents write there as they like
+            names.clear()
+            continue
+        yield from (path for name in (*names, *files) if not os.path.islink(path := os.path.join(folder, name)))
+
+
+def _worktree(project: Project, record: ProjectRecord) -> Iterator[Check]:
+    if record.analysis_only:
+        return
+    try:
+        with project.git() as git:
+            head = ready(git)
+    except AtkError as error:
+        yield Check("problem", "worktree", str(error), "Put that right; nothing can be run or sealed until then.")
+    else:
+        yield Check("ok", "worktree", f"HEAD is {head.commit[:12]} on {head.branch or 'no branch'}")
+
+
+def _target(project: Project, record: ProjectRecord) -> Iterator[Check]:
+    if record.analysis_only:
+        return
+    folder = os.path.join(project.root, record.working_directory)
+    if not os.path.isdir(folder):
+        yield Check("problem", "target", f"working_directory {record.working_directory} is no folder", _REVISE)
+        return
+    for what, program in (("command", next(iter(record.command), None)), ("python", record.python)):
+        if program is None or "{" in program:
+            continue
+        found = shutil.which(os.path.join(folder, program) if os.sep in program else program)
+        if found is None:
+            yield Check("problem", "target", f"its {what} {program} cannot be started from here", _REVISE)
+        else:
+            yield Check("ok", "target", f"its {what} is {found}")
+    if record.env_file is not None and not os.path.isfile(os.path.join(project.root, record.env_file)):
+        yield Check("problem", "target", f"env_file {record.env_file} is missing", "Put it back, or revise it.")
+    unset = [name for name in record.environment if name not in os.environ and name not in record.env_file_names]
+    if unset:
+        advice = "Set them where the server starts, or put them into env_file."
+        yield Check("warning", "target", f"declared variables are not set here: {', '.join(unset[:8])}", advice)
+
+
+_REVISE = "Correct it, or call initialize_project with revise: true."
