@@ -101,7 +101,8 @@ def _shared_ids(answers: Sequence[Answer]) -> list[str]:
     if not shared:
         return []
     records = list(dict.fromkeys(r for ids in shared.values() for r in ids))
-    said = f"{len(shared)} response ids are in more than one Record ({_listed(records)})"
+    ids = "1 response id is" if len(shared) == 1 else f"{len(shared)} response ids are"
+    said = f"{ids} in more than one Record ({_listed(records)})"
     return [f"{said}: a cache answered, so these repeats are not independent."]
 
 
@@ -122,7 +123,8 @@ def _coincidences(answers: Sequence[Answer]) -> list[str]:
     chance = chance_of(count, expected)
     if chance >= CHANCE:
         return []
-    said = f"{count} answers are identical to an earlier one of their Case ({_listed(list(cases))})"
+    answers = "1 answer is" if count == 1 else f"{count} answers are"
+    said = f"{answers} identical to an earlier one of their Case ({_listed(list(cases))})"
     why = f"chance explains {expected:.1f} (p < {max(chance, 1e-12):.1g})"
     return [f"{said}, where {why}: a cache may have answered, so the repeats may not be independent."]
 

@@ -61,7 +61,7 @@ def test_varied_answers_raise_no_alarm():
 def test_one_response_id_in_two_records_is_reported_unless_the_agent_is_deterministic():
     found = answers({"c0": ["a", "b"], "c1": ["a"]}, ids=["r-1", "r-1", "r-2"])
     [said] = remarks(found, "unknown")
-    assert said.startswith("1 response ids are in more than one Record (batch-1-t.1, batch-1-t.2)")
+    assert said.startswith("1 response id is in more than one Record (batch-1-t.1, batch-1-t.2)")
     assert remarks(found, "deterministic") == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,21 @@ def _stored(target: Target, state: State, response: Mapping[str, Any]) -> None:
     assert f"datasets/{response['dataset_id']}/cases.jsonl" in state.files
 
 
+def _before_attachments(target: Target) -> Mapping[str, Any]:
+    _the_users(target)
+    rows = [{"input": "x", "attachments": ["table.bin", "../prompt.txt"]}, {"input": "y", "attachments": ["table.bin"]}]
+    target.write("data/cases.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return {"source": "data/cases.jsonl"}
+
+
+def _stored_with_attachments(target: Target, state: State, response: Mapping[str, Any]) -> None:
+    del target
+    (dataset,) = state.all(Dataset)
+    kept = [path for path in state.files if path.startswith(f"datasets/{dataset.id}/attachments/")]
+    assert (response["dataset_id"], dataset.kept_attachments, len(kept)) == (dataset.id, 2, 2)
+    assert all(state.files[path].sha256 == os.path.basename(path) for path in kept)
+
+
 def _before_seal(target: Target) -> Mapping[str, Any]:
     _the_users(target)
     candidate_id = rounds.draft(target)
@@ -111,6 +127,7 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("store_dataset", "store_dataset", _before_dataset, _stored),
+        Scenario("store_attachments", "store_dataset", _before_attachments, _stored_with_attachments),
         Scenario("seal_candidate", "seal_candidate", _before_seal, _sealed),
         Scenario("keep", "decide_candidate", _before_decision("keep"), _kept, moves_branch=True),
         Scenario("reject", "decide_candidate", _before_decision("reject"), _rejected, restores=True),
