@@ -21,6 +21,7 @@ from operations.execution.plan import STOP_FILE
 from operations.execution.preparing import prepare
 from operations.execution.sweeping import sweep_dead
 from operations.tuning import independence
+from operations.tuning.batches import finishing
 from storage.attempts import FILE, AttemptsFollower, EndReason, read_attempts
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical
@@ -320,13 +321,7 @@ def leads_on(found: Followed) -> list[NextCall]:
     read = NextCall("read_record", {"record_id": batch.id})
     if batch.status == "sealed":
         return [judge, read]
-    supply = {}
-    if batch.unknown_record_ids:
-        supply["unknown_execution_authorization"] = "the user's word for exactly unknown_record_ids of the batch"
-    resume = NextCall("run_evaluation", {"continue_batch_id": batch.id}, supply)
-    if batch.status == "contaminated" or batch.missing_record_ids or batch.counts.get("cancelled"):
-        return [resume, judge, read]
-    if batch.counts.get("infra_error"):
-        retry = NextCall("run_evaluation", {"retry_batch_id": batch.id}, {"retry_execution_ids": "Records to retry"})
-        return [judge, retry, read]
-    return [judge, read]
+    finish = finishing(batch)
+    if finish is None:
+        return [judge, read]
+    return [judge, finish, read] if "retry_batch_id" in finish.arguments else [finish, judge, read]

@@ -1,7 +1,8 @@
-"""Ends what the agents of dead runs left behind, before somebody seals and forgets those runs."""
+"""Ends what dead runs and imports left behind, before somebody seals and forgets those runs."""
 
 from __future__ import annotations
 
+from operations.execution.importing import sweep_imports
 from operations.execution.processes import sweep_batch
 from storage import probes
 from storage.owners import is_alive
@@ -9,7 +10,8 @@ from storage.project import Project
 
 
 def sweep_dead(project: Project) -> None:
-    """Ends the agents of every run whose server, supervisor and guardians are gone together. Usually there is none."""
+    """Ends the agents of dead runs and probes, and takes away what killed imports left. Usually there is nothing."""
+    sweep_imports(project)
     state = project.state()
     for run in state.runs.values():
         if not is_alive(project.store, run.owner):

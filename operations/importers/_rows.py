@@ -35,6 +35,11 @@ class SourceRefused(AtkError):
     next_calls: ClassVar[tuple[NextCall, ...]] = (
         NextCall("store_dataset", supply={"source": "a file that can be read whole"}),
         NextCall("store_assessment", supply={"rows": "rows that can be read whole"}),
+        NextCall(
+            "import_evidence",
+            {"dry_run": True},
+            {"source": "a file that can be read whole", "source_kind": "what it is"},
+        ),
         NextCall("find_records", supply={"ids_file": "a file that can be read whole"}),
     )
 

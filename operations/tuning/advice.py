@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from operations.tuning import budget, deciding, lifecycle, running
+from operations.tuning.batches import finishing, has_records, is_followed
 from storage.errors import NextCall
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.rounds import CLOSED, Round
+from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 
 VERDICTS = {"rows": "verdicts, or a judger that ATK runs"}
@@ -27,19 +29,86 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     candidates: Sequence[Candidate],
     validations: Sequence[Validation],
     head: str | None = None,
-    closed: Collection[str] = (),
+    closed: Collection[Round] = (),
+    imports: Sequence[ImportedBatch] = (),
+    analysis_only: bool = False,
 ) -> list[NextCall]:
-    """Returns up to three calls that lead on; `closed` names the Rounds that are over, whose batches lead nowhere."""
+    """Returns up to three calls that lead on.
+
+    Args:
+        value: The Round that it is about, if there is one.
+        datasets: Of the project, oldest first, as all that follow.
+        batches: What was run.
+        assessments: What was judged.
+        issues: What was diagnosed.
+        candidates: What was changed.
+        validations: What was compared.
+        head: HEAD's commit.
+        closed: The Rounds that are over, whose batches lead nowhere.
+        imports: What was imported.
+        analysis_only: Whether the project has no way to run its agent.
+    """
+    over = {r.id for r in closed}
+    left = [b for b in batches if b.round_id not in over]
+    seen = {batch_id for r in closed for batch_id in r.batch_ids}
+    fresh = [b for b in _whole(imports) if b.id not in seen]
+    if analysis_only or (value is not None and value.without_baseline and value.status not in CLOSED):
+        return _of_evidence(value, fresh, assessments, issues)
+    judged = {a.batch_id for a in assessments}
     if not datasets:
-        return [NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})]
-    if waiting := _unjudged(value, [b for b in batches if b.round_id not in closed], assessments):
-        return [_judge(value, waiting)]
+        found = NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})
+        return [*(_judge(value, b.id) for b in fresh[-1:] if b.id not in judged), found]
+    if waiting := _unjudged(value, left, assessments):
+        return [*_unfinished(value, left), _judge(value, waiting)]
+    if stopped := _unfinished(value, left):
+        return stopped
     if value is None or value.status in CLOSED:
         if not batches:
             evaluate = {"dataset_id": datasets[-1].id, **({"revision_commit": head} if head else {})}
-            return [NextCall("run_evaluation", evaluate, {} if head else {"revision_commit": "HEAD's commit"})]
+            run = NextCall("run_evaluation", evaluate, {} if head else {"revision_commit": "HEAD's commit"})
+            return [run, *(_create([b], assessments) for b in fresh[-1:])]
         return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
     return _in_round(value, batches, assessments, issues, candidates, validations)
+
+
+def _whole(imports: Sequence[ImportedBatch]) -> list[ImportedBatch]:
+    """Returns the imports that hold Records and that no newer one supersedes."""
+    replaced = {link.batch_id for b in imports for link in b.links if link.relation == "supersedes"}
+    return [b for b in imports if has_records(b) and b.id not in replaced]
+
+
+def _create(found: Sequence[ImportedBatch], assessments: Sequence[Assessment]) -> NextCall:
+    """A Round that begins from evidence and what was judged of it."""
+    batch_ids = [batch.id for batch in found]
+    judged = [a.id for a in assessments if a.batch_id in batch_ids]
+    return NextCall("create_round", {"batch_ids": batch_ids, **({"assessment_ids": judged[-1:]} if judged else {})})
+
+
+def _of_evidence(
+    value: Round | None, fresh: Sequence[ImportedBatch], assessments: Sequence[Assessment], issues: Sequence[Issue]
+) -> list[NextCall]:
+    """Import, assess, diagnose, close: what can be done where nothing can be run."""
+    judged = {a.batch_id for a in assessments}
+    opened = value if value is not None and value.status not in CLOSED else None
+    of_round = [b for b in fresh if opened is None or b.id in opened.batch_ids] or list(fresh)
+    another = NextCall("import_evidence", {"dry_run": True}, {"source": "an export", "source_kind": "what it is"})
+    if waiting := [b for b in of_round[-1:] if b.id not in judged]:
+        return [_judge(None, waiting[0].id)]
+    if opened is None:
+        return [_create(fresh[-1:], assessments)] if fresh else [another]
+    ending = NextCall(
+        "finish_round", {"round_id": opened.id, "action": "close_without_adoption"}, {"reason": "why it ends"}
+    )
+    diagnose = NextCall("store_diagnosis", {"round_id": opened.id}, {"issues": "what fails and why"})
+    return [ending, diagnose] if any(i.round_id == opened.id for i in issues) else [diagnose, ending]
+
+
+def _unfinished(value: Round | None, batches: Sequence[Batch]) -> list[NextCall]:
+    """Before any plan, what finishes the newest run where it ended without being whole."""
+    frozen = value is not None and value.plan is not None and value.status not in CLOSED
+    newest = batches[-1] if batches and not frozen else None
+    call = finishing(newest) if newest is not None and not is_followed(newest, batches) else None
+    return [call] if call is not None else []
 
 
 def _unjudged(value: Round | None, batches: Sequence[Batch], assessments: Sequence[Assessment]) -> str | None:
@@ -113,7 +182,7 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
         ending = {"round_id": value.id, "action": "close_without_adoption"}
         return [NextCall("finish_round", ending, {"reason": "why it ends"})]
     if _batch(value, value.current_revision_id, "incremental", batches) is None:
-        return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": value.current_revision_id})]
+        return [_run(value, value.current_revision_id, "incremental", batches)]
     return begin
 
 
@@ -167,7 +236,7 @@ def _compared(
     for revision_id in sides:
         batch = _batch(value, revision_id, phase, batches)
         if batch is None:
-            return [NextCall("run_evaluation", {"round_id": value.id, "revision_id": revision_id, "phase": phase})]
+            return [_run(value, revision_id, phase, batches)]
         judged = [a.id for a in assessments if a.batch_id == batch.id]
         if not judged:
             return [_judge(value, batch.id)]
@@ -176,11 +245,26 @@ def _compared(
     return [NextCall("compare_and_gate", both)]
 
 
+def _run(value: Round, revision_id: str, phase: str, batches: Sequence[Batch]) -> NextCall:
+    """Runs a side, or finishes the newest run of it where that ended without being whole."""
+    newest = next(_side(value, revision_id, phase, batches), None)
+    if newest is not None and not is_followed(newest, batches):
+        retries = value.plan.max_retries_per_slot if value.plan else None
+        if call := finishing(newest, retries=retries):
+            return call
+    return NextCall("run_evaluation", {"round_id": value.id, "revision_id": revision_id, "phase": phase})
+
+
 def _batch(value: Round, revision_id: str, phase: str, batches: Sequence[Batch]) -> Batch | None:
-    """The newest batch of a side that could count: run for this Round after its plan was frozen."""
+    """The newest batch of a side that could count."""
+    found = _side(value, revision_id, phase, batches)
+    return next((batch for batch in found if batch.status in ("sealed", "running")), None)
+
+
+def _side(value: Round, revision_id: str, phase: str, batches: Sequence[Batch]) -> Iterator[Batch]:
+    """Yields the runs of a side for this Round after its plan was frozen, the newest first."""
     frozen = value.plan.frozen_after_record if value.plan else 0
     for batch in reversed(batches):
         same = (batch.round_id, batch.revision_id, batch.phase) == (value.id, revision_id, phase)
-        if same and batch.status in ("sealed", "running") and batch.started_record > frozen:
-            return batch
-    return None
+        if same and batch.started_record > frozen:
+            yield batch

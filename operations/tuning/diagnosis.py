@@ -11,10 +11,15 @@ from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch
 from storage.schema.candidates import EvidenceRef, Issue
 from storage.schema.probes import Probe
+from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 
+Batches = Mapping[str, Batch | ImportedBatch | Probe]
+"""What evidence can be cited from, by id."""
+
 _NAMED = 5
-_CLOSEST_AMONG = 5_000
+_DIGITS = 15
+CLOSEST_AMONG = 5_000
 """How many Case ids a misspelt one is held against."""
 
 
@@ -40,14 +45,14 @@ def require_known_cases(issue: Issue, known: Collection[str]) -> None:
     strangers = [case_id for case_id in issue.case_ids if case_id not in known]
     if not strangers:
         return
-    closest = list(islice(known, _CLOSEST_AMONG))
+    closest = list(islice(known, CLOSEST_AMONG))
     named = [f"{c} (did you mean {near[0]}?)" if (near := get_close_matches(c, closest, 1)) else c for c in strangers]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     problem = f"names what is no Case of any dataset here: {', '.join(named[:_NAMED])}{more}"
     raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field="case_ids", problem=problem)
 
 
-def check(issue: Issue, batches: Mapping[str, Batch | Probe], validations: Mapping[str, Validation]) -> None:
+def check(issue: Issue, batches: Batches, validations: Mapping[str, Validation]) -> None:
     """Refuses an Issue whose claims are not carried by what it names.
 
     Raises:
@@ -62,14 +67,17 @@ def check(issue: Issue, batches: Mapping[str, Batch | Probe], validations: Mappi
         raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
 
-def _evidence_problems(issue: Issue, batches: Mapping[str, Batch | Probe]) -> Iterator[tuple[str, str]]:
+def _evidence_problems(issue: Issue, batches: Batches) -> Iterator[tuple[str, str]]:
     checks = (reference for made in issue.checks for reference in made.evidence_refs)
     references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checks]
     for reference in references:
         if problem := _unknown(reference, batches):
             yield "evidence_refs", problem
-    seen = {case_id for r in references if r.batch_id in batches for case_id in batches[r.batch_id].case_ids}
-    if strangers := [c for c in issue.case_ids if seen and c not in seen]:
+    cited = [batches[r.batch_id] for r in references if r.batch_id in batches]
+    # What an import calls its Cases is in its Records: that was looked up before.
+    ran = [batch for batch in cited if not isinstance(batch, ImportedBatch)]
+    seen = {case_id for batch in ran for case_id in batch.case_ids}
+    if strangers := [c for c in issue.case_ids if seen and len(ran) == len(cited) and c not in seen]:
         yield "case_ids", f"names Cases that none of its evidence ran: {', '.join(strangers[:5])}"
 
 
@@ -104,15 +112,24 @@ def _way_on_problems(issue: Issue) -> Iterator[tuple[str, str]]:
         yield "handoff", "needs trigger_input, expected and actual, so that others can see the failure"
 
 
-def _unknown(reference: EvidenceRef, batches: Mapping[str, Batch | Probe]) -> str | None:
+def _unknown(reference: EvidenceRef, batches: Batches) -> str | None:
     batch = batches.get(reference.batch_id)
     if batch is None:
         return f"names {reference.batch_id}, and there is no such batch"
     prefix, _, number = reference.evidence_id.rpartition(".")
-    # The digits are compared as text: "007" and digits of other scripts count to a Record, and name none.
-    known = prefix == batch.id and number in map(str, range(1, batch.slots + 1))
-    if not known or reference.evidence_id in batch.missing_record_ids:
+    missing = () if isinstance(batch, ImportedBatch) else batch.missing_record_ids
+    # The number is compared as text: "007" and digits of other scripts count to a Record, and name none.
+    known = prefix == batch.id and number == str(_number(number)) and 1 <= _number(number) <= _count(batch)
+    if not known or reference.evidence_id in missing:
         return f"names {reference.evidence_id}, and {batch.id} has no such Record"
     if isinstance(batch, Probe) and batch.status == "contaminated":
         return f"names {batch.id}, which is contaminated: files were not the same before and after it"
     return None
+
+
+def _count(batch: Batch | ImportedBatch | Probe) -> int:
+    return batch.counts.get("records", 0) if isinstance(batch, ImportedBatch) else batch.slots
+
+
+def _number(digits: str) -> int:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else 0

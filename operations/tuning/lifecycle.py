@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from storage.errors import AtkError, NextCall
 from storage.schema.candidates import Candidate
@@ -37,14 +37,30 @@ _DECIDE_FIRST = (
 class WrongRoundStatus(AtkError):
     """The Round is not in a state that allows the step."""
 
-    message = "{round_id} is {status}, and {step} needs {needed}: {way_on}."
-    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+    message: ClassVar[str] = "{round_id} is {status}, and {step} needs {needed}: {way_on}."
+    next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
     status: str
     step: str
     needed: list[str]
     way_on: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RoundWithoutBaseline(WrongRoundStatus):
+    """The Round looks at evidence only, and the step needs a baseline."""
+
+    message = (
+        "{round_id} was opened from evidence alone and has no baseline, and {step} needs one. What is left to do in "
+        "it: store_assessment, store_diagnosis, and finish_round with close_without_adoption. A Round with a baseline "
+        "is created once initialize_project with revise: true has made the project one that can run its agent."
+    )
+    next_calls = (
+        NextCall("store_diagnosis", {"round_id": "{round_id}"}, {"issues": "what fails and why"}),
+        NextCall("finish_round", {"round_id": "{round_id}", "action": "close_without_adoption"}, {"reason": "why"}),
+        NextCall("get_status", {"round_id": "{round_id}"}),
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -175,9 +191,13 @@ class NotRunnable(AtkError):
 
 
 def require_status(value: Round, step: str, *needed: str) -> None:
-    """Refuses a Round that is in none of the `needed` states."""
+    """Refuses a Round that is in none of the `needed` states, or that is without a baseline."""
+    way_on = _AFTER.get(value.status, "it is over; create_round begins another")
+    if value.without_baseline and value.status == "analysis_only":
+        raise RoundWithoutBaseline(
+            round_id=value.id, status=value.status, step=step, needed=sorted(needed), way_on=way_on
+        )
     if value.status not in needed:
-        way_on = _AFTER.get(value.status, "it is over; create_round begins another")
         raise WrongRoundStatus(
             round_id=value.id,
             status=value.status,

@@ -21,6 +21,11 @@ ACTIVE: frozenset[str] = frozenset({"ready", "optimizing", "finalizing"})
 """At most one Round of a project is in one of these."""
 CLOSED: frozenset[str] = frozenset({"completed", "completed_with_override", "closed_without_adoption", "abandoned"})
 
+NULL_COMMIT = "0" * 40
+"""Git's null id: where a Round without a baseline would name a commit."""
+NO_REVISION = "revision-0-none"
+"""Where it would name a Revision."""
+
 Repeatability = Literal["deterministic", "stochastic", "unknown"]
 Rule = Literal["counts", "statistical"]
 
@@ -114,6 +119,8 @@ class Round(Record):
     plan_digest: Digest | None = None
     closed_at: str | None = None
     final_decision_id: ObjectId | None = None
+    without_baseline: bool = False
+    """Whether it only looks at evidence, without Git or an agent to run: it names NULL_COMMIT and NO_REVISION."""
     probe_permissions: tuple[ProbePermission, ...] = ()
     """Frozen when the Round is created; the plan changes nothing about them."""
 

@@ -12,12 +12,22 @@ import pytest
 
 from operations.registry import all_operations
 from storage.errors import AtkError, NextCall
-from tests.operations.catalog import test_guards_of_candidates, test_guards_of_evidence, test_guards_of_rounds
+from tests.operations.catalog import (
+    test_guards_of_candidates,
+    test_guards_of_evidence,
+    test_guards_of_finding,
+    test_guards_of_rounds,
+)
 from tests.operations.catalog.guards import Guard, filled, names, supplied
 from tests.operations.catalog.stages import LADDER, Staged, Stages
 from tests.support.projects import FIX
 
-MODULES: tuple[ModuleType, ...] = (test_guards_of_rounds, test_guards_of_candidates, test_guards_of_evidence)
+MODULES: tuple[ModuleType, ...] = (
+    test_guards_of_rounds,
+    test_guards_of_candidates,
+    test_guards_of_evidence,
+    test_guards_of_finding,
+)
 GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
 ELSEWHERE = {
@@ -29,14 +39,17 @@ ELSEWHERE = {
     "adopted_change_overlaps",  # test_adopting
     "already_followed",  # test_successors
     "attachments_too_large",  # tests/operations/execution
+    "assessment_of_other_batch",  # test_find_records
     "attendant_lost",  # tests/operations/execution
     "bad_adapter_option",  # tests/operations/execution
+    "batch_has_no_records",  # test_find_records
     "batch_not_readable",  # test_following_batches
     "batch_still_runs",  # test_successors
     "command_not_a_list",  # the schema refuses it first
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
+    "import_crashed",  # tests/operations/execution/test_importing
     "mapping_field_unknown",  # the schema refuses it first
     "not_confirmed",  # test_confirming
     "not_retryable",  # test_successors
@@ -49,9 +62,12 @@ ELSEWHERE = {
     "probe_script_changed",  # test_diagnostic_probe
     "probe_too_long",  # test_diagnostic_probe
     "probes_used_up",  # test_diagnostic_probe
+    "record_input_unknown",  # test_store_dataset
+    "records_disagree",  # test_store_dataset
     "result_forbids",  # test_comparing_sides
     "retries_used_up",  # test_successors
     "secret_in_configuration",  # tests/attack
+    "source_changed",  # test_store_dataset
     "source_group_split",  # tests/operations/importers
     "source_refused",  # a base class
     "store_damaged",  # tests/storage

@@ -20,13 +20,13 @@ from operations.importers.verdicts import VerdictsRefused, expand_rows, read_row
 from operations.judges._judge import Evidence, Judge, RuleSettings
 from operations.reading import counted
 from operations.tuning import judging
+from operations.tuning.batches import find_batch, has_records
 from storage import contents
 from storage.errors import NextCall
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
-from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, Round
 from storage.schema.traces import ImportedBatch
 
@@ -137,8 +137,9 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
     validity, evidence and judger have defaults. Coverage is complete or the assessment is refused. A batch has one
     current assessment by a judger; another one needs supersede_reason.
     """
+    names = _imported(request.batch_id, context)
     with context.transaction() as tx:
-        batch, judged = _judged(request.batch_id, tx.state, context)
+        batch, judged = _judged(request.batch_id, tx.state, context, names)
         _require_named(request, tx.state)
         spec = _spec(request, tx.state, tx.new_id("spec"))
         judger = _judger(request, tx.state, tx.new_id("judger"))
@@ -187,17 +188,23 @@ class _Judged:
         return self.batch.round_id if isinstance(self.batch, Batch) else None
 
 
-def _judged(batch_id: str, state: State, context: Context) -> tuple[Batch | ImportedBatch, _Judged]:
-    imported = state.find(ImportedBatch, batch_id)
-    if imported is not None:
-        if not imported.counts.get("records"):
-            raise judging.BatchNotReadable(batch_id=batch_id, status=imported.status, records=0)
-        lines = stored.records(context.project, state, batch_id)
-        names = {r["id"]: str(r.get("case_id") or r["source"]["trace_id"] or r["id"]) for r in lines}
-        return imported, _Judged(imported, names)
-    batch = state.get(Batch, batch_id)
-    if batch.records_sha256 is None or not sum(batch.counts.values()):
-        raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=sum(batch.counts.values()))
+def _imported(batch_id: str, context: Context) -> dict[str, str]:
+    """Returns what the Records of an import are of; empty for a run. Asked before the lock: there may be many."""
+    state = context.project.state()
+    batch = find_batch(state, batch_id)
+    lines = stored.records(context.project, state, batch_id) if isinstance(batch, ImportedBatch) else ()
+    return {r["id"]: str(r.get("case_id") or r["source"]["trace_id"] or r["id"]) for r in lines}
+
+
+def _judged(
+    batch_id: str, state: State, context: Context, names: dict[str, str]
+) -> tuple[Batch | ImportedBatch, _Judged]:
+    batch = find_batch(state, batch_id)
+    if not has_records(batch):
+        made = 0 if isinstance(batch, ImportedBatch) else sum(batch.counts.values())
+        raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=made)
+    if isinstance(batch, ImportedBatch):
+        return batch, _Judged(batch, names)
     return batch, _Judged(batch, {r.id: r.case_id for r in contents.records(context.project, state, batch_id)})
 
 
@@ -316,12 +323,10 @@ def _fitting(ids: list[str], room: int) -> list[str]:
 def _to_round(batch: Batch | ImportedBatch, found: Assessment, state: State) -> NextCall:
     """What evidence from outside of Rounds leads to."""
     rounds = state.all(Round)
-    if isinstance(batch, ImportedBatch) or any(r.status in ACTIVE for r in rounds):
+    if any(r.status in ACTIVE for r in rounds):
         return NextCall("get_status")
     if opened := [r for r in rounds if r.status == "analysis_only"]:
         return NextCall("store_diagnosis", {"round_id": opened[-1].id}, {"issues": "what fails and why"})
-    if state.all(ProjectRecord)[0].analysis_only:
-        return NextCall("get_status")
     return NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})
 
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, NextStep, Response, WriteRequest, operation, steps
 from operations.importers import stored as imports
 from operations.reading import counted
 from operations.tuning import diagnosis, lifecycle
+from operations.tuning.batches import has_records
 from storage import contents
 from storage.errors import NextCall
 from storage.projection import State, UnknownObject
@@ -106,26 +107,25 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
     All Issues of a call are stored together or none is. Storing one under the same name makes a new revision. A claim
     about a cause has to name what carries it; evidence is checked to exist.
     """
+    known = _known_cases(request, context)
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
         earlier = {i.name: i for i in tx.state.all(Issue) if i.round_id == value.id}
-        batches: dict[str, Batch | Probe] = {b.id: b for b in tx.state.all(Batch)}
-        batches |= {p.id: p for p in tx.state.all(Probe)}
+        ran: list[Batch | Probe] = [*tx.state.all(Batch), *tx.state.all(Probe)]
+        cited = {b.id: b for b in [*ran, *tx.state.all(ImportedBatch)]}
         validations = {v.id: v for v in tx.state.all(Validation)}
         names = [given.id for given in request.issues]
         if len(set(names)) != len(names):
             raise diagnosis.DiagnosisRefused(
                 round_id=value.id, issue=names[0], field="id", problem="has to differ between the Issues of a call"
             )
-        ran = {case_id for batch in batches.values() for case_id in batch.case_ids}
-        known: dict[str, None] = {}
+        of_runs = {case_id for batch in ran for case_id in batch.case_ids}
         stored: dict[str, str] = {}
         for given in request.issues:
             issue = _issue(given, value, earlier.get(given.id), tx, context)
-            if not ran.issuperset(issue.case_ids):
-                known = known or _known_cases(context, tx.state)
+            if not of_runs.issuperset(issue.case_ids):
                 diagnosis.require_known_cases(issue, known)
-            diagnosis.check(issue, batches, validations)
+            diagnosis.check(issue, cited, validations)
             tx.put(issue)
             stored[given.id] = issue.id
         frozen = value.plan is not None
@@ -136,22 +136,47 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
                 round_id=value.id,
                 issue_id=next(iter(stored.values())),
                 issue_ids=stored,
-                next=steps(NextCall("get_status", {"round_id": value.id}))
-                if frozen
-                else steps(NextCall("freeze_round", {"round_id": value.id, "preview": True})),
+                next=_leads_on(value),
             )
         )
 
 
-def _known_cases(context: Context, state: State) -> dict[str, None]:
-    """Returns every name by which an Issue can point at a Case: of a dataset, or of what was imported."""
-    known = {c.id: None for d in state.all(Dataset) for c in contents.cases(context.project, state, d.id)}
-    for batch in state.all(ImportedBatch):
-        for record in imports.records(context.project, state, batch.id):
-            known |= dict.fromkeys(
-                str(n) for n in (record.get("case_id"), record["source"]["trace_id"], record["id"]) if n
-            )
+def _known_cases(request: StoreDiagnosisRequest, context: Context) -> dict[str, None]:
+    """Returns those names of the request that a Case or an imported trace has, and where some have none, close ones.
+
+    It may take long where much was imported, and what is stored stays as it is: so it is asked before the lock.
+    """
+    project, state = context.project, context.project.state()
+    wanted = {name for given in request.issues for name in given.case_ids}
+    wanted -= {case_id for batch in state.all(Batch) for case_id in batch.case_ids}
+    if not wanted:
+        return {}
+    known = {c.id: None for d in state.all(Dataset) for c in contents.cases(project, state, d.id)}
+    wanted -= known.keys()
+    for batch in _cited_first(request, state):
+        for record in imports.records(project, state, batch.id) if wanted else ():
+            for name in filter(None, (record.get("case_id"), record["source"]["trace_id"], record["id"])):
+                if str(name) in wanted or len(known) < diagnosis.CLOSEST_AMONG:
+                    known[str(name)] = None
+                    wanted.discard(str(name))
+            if not wanted:
+                break
     return known
+
+
+def _cited_first(request: StoreDiagnosisRequest, state: State) -> list[ImportedBatch]:
+    cited = {reference.batch_id for given in request.issues for reference in given.evidence_refs}
+    held = [batch for batch in state.all(ImportedBatch) if has_records(batch)]
+    return [*(b for b in held if b.id in cited), *(b for b in reversed(held) if b.id not in cited)]
+
+
+def _leads_on(value: Round) -> list[NextStep]:
+    if value.without_baseline:
+        ending = {"round_id": value.id, "action": "close_without_adoption"}
+        return steps(NextCall("finish_round", ending, {"reason": "why it ends"}))
+    if value.plan is not None:
+        return steps(NextCall("get_status", {"round_id": value.id}))
+    return steps(NextCall("freeze_round", {"round_id": value.id, "preview": True}))
 
 
 def _issue(given: IssueGiven, value: Round, earlier: Issue | None, tx: Transaction, context: Context) -> Issue:

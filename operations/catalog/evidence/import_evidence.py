@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.importers import _suggest, stored
+from operations.execution import importing
+from operations.execution.announcing import Announced, Watch
+from operations.importers import _suggest, answers, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
 from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
 from operations.importers._intake import Guard
 from operations.importers._mapping import MappingNotRead
 from operations.importers._results import Columns, ResultsColumnMissing, ResultsMappingMissing
-from operations.importers._rows import SourceNotRegular
+from operations.importers._rows import SourceNotRegular, read_by
 from operations.importers._source import Options, Source
 from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar, ZstandardMissing
 from operations.importers.evidence import EvidenceImport, ImportStopped, NoEvidence, TooManyDamaged, TraceTooLarge
+from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
+from operations.reading import counted
 from storage.errors import NextCall
-from storage.files import CHUNK
 from storage.frames import canonical, digest
 from storage.projection import State
 from storage.schema.base import ObjectId
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.traces import BatchLink, ImportedBatch, SourceKind
-from storage.transaction import Staging, Transaction
+from storage.schema.traces import ImportedBatch, SourceKind
+from storage.transaction import ResourceBusy, Staging, Transaction
 
 SHOWN_WARNINGS = 10
 SHOWN_DAMAGED = 5
 _TEXT = 160
 _NAME = 100
-_FIELDS_ROOM = 2_500
-"""Characters that the fields of a response may take."""
+"""Bytes of JSON that a text and a name may take in an answer."""
+_REQUEST = 2_000
+"""And the request that a dry run suggests."""
 
 
 class EvidenceMapping(Model):
@@ -90,6 +94,9 @@ class ImportEvidenceRequest(WriteRequest):
     dry_run: Annotated[
         bool, Field(description="Read a sample, store nothing, and say what fits and which request to send.")
     ] = False
+    wait_seconds: Annotated[
+        float, Field(ge=0, le=240, description="How long the call waits; the import goes on after it.")
+    ] = 20
 
 
 class Damaged(Model):
@@ -101,6 +108,11 @@ class Damaged(Model):
 
 class ImportEvidenceResponse(Response):
     batch_id: ObjectId | None
+    import_id: Annotated[
+        ObjectId | None,
+        Field(description="Of a long import: what wait_for_batch and stop_batch take until it is over."),
+    ] = None
+    status: Annotated[str | None, Field(description="running or sealed")] = None
     counts: dict[str, int] = {}
     completeness: str | None = None
     fields: Annotated[
@@ -116,9 +128,15 @@ class ImportEvidenceResponse(Response):
     ] = None
 
 
+def _again(_: ImportEvidenceRequest, __: Context, recorded: ImportEvidenceResponse) -> ImportEvidenceResponse:
+    """An answer that was read from the journal lists its fields as a fresh one does."""
+    return recorded.model_copy(update={"fields": answers.ranked(recorded.fields)})
+
+
 @operation(
     effect=Effect.STORE,
     idempotent=True,
+    replay=_again,
     raises=(
         SourceMissing,
         SourceNotRegular,
@@ -140,6 +158,9 @@ class ImportEvidenceResponse(Response):
         NoEvidence,
         TraceTooLarge,
         ImportStopped,
+        importing.ImportLost,
+        importing.ImportCrashed,
+        ResourceBusy,
     ),
     examples=(
         Example("See what an export is.", {"source": "export", "source_kind": "langfuse", "dry_run": True}),
@@ -169,49 +190,68 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
     scores stay evidence and never become verdicts. The same content imported again is the same batch; changed content
     supersedes it; scores that come late make a batch linked to it. Start with dry_run.
     """
+    with read_by("import_evidence"):
+        source = os.path.join(context.root, os.path.expanduser(request.source))
+        if request.dry_run:
+            return _suggested(request, source, context)
+        if context.handle is None:
+            if (running := importing.running_as(context.project, context.call)) is not None:
+                return _followed(request, context, running)
+            if importing.is_short(file.path for file in _reader(request).find(source).files):
+                return _carried_out(request, source, context, None)
+            if not context.stays:
+                return _followed(request, context, importing.start(context.project, context.call, request.source))
+        with Announced(context.project, context.call, request.source, context.handle) as job:
+            return _carried_out(request, source, context, job)
+
+
+def _followed(request: ImportEvidenceRequest, context: Context, import_id: str) -> ImportEvidenceResponse:
+    """Waits as long as the caller said, and returns the answer or how far it is. A caller that gives up stops it."""
+    found = importing.follow(
+        context.project,
+        import_id,
+        seconds=1e9 if context.stays else request.wait_seconds,
+        progress=context.progress,
+        stop_waiting=context.cancelled,
+    )
+    if found.job is not None and context.cancelled():
+        found = importing.follow(context.project, import_id, seconds=30, progress=context.progress, stop=True)
+    if found.job is None:
+        return _again(request, context, ImportEvidenceResponse.model_validate_json(json.dumps(found.answer)))
+    return ImportEvidenceResponse(
+        message=f"{found.job.sentence}. It goes on; follow it, or stop it and nothing is stored.",
+        import_id=import_id,
+        status="running",
+        batch_id=None,
+        counts=found.job.counts,
+        next=steps(*found.job.leads_on),
+    )
+
+
+def _carried_out(
+    request: ImportEvidenceRequest, source: str, context: Context, job: Announced | None
+) -> ImportEvidenceResponse:
+    """Reads the export and stores it, in this process."""
     # It stands in every Record, beside what was masked row by row.
     namespace = str(context.project.masker.text(request.source_namespace))
     request = request.model_copy(update={"source_namespace": namespace})
-    source = os.path.join(context.root, os.path.expanduser(request.source))
-    if request.dry_run:
-        return _suggested(request, source, context)
     reader = _reader(request)
-    with context.project.staging("evidence") as staging:
+    project = context.project
+    with project.staging("evidence") as staging:
         reading = _reading(source, reader, request.max_damaged, staging, context)
+        watch = Watch(reading, context, job)
         writer = stored.RecordWriter(reading.guard.second_look)
-        with _LooseScores(context.project.store.full(staging.path)) as loose:
-            staging.write(stored.RECORDS, writer.lines(reading.records(loose.add)))
+        with LooseScores(project.store.full(staging.path)) as loose:
+            staging.write(stored.RECORDS, writer.lines(watch.over(reading.records(loose.add))))
             if reading.unattached:
                 staging.write(stored.SCORES, loose.chunks())
+            alone = reading.unattached and not reading.tally.counts["records"]
+            late = LateScores(project, request.source_namespace, loose.lines() if alone else ())
         staging.write(stored.INDEX, [writer.index])
         if reading.guard.second_look is not None:
             reading.tally.counts["masked_by_second_look"] = reading.guard.second_look.count
-        with context.transaction() as tx:
-            return _stored(request, reading, writer, staging, tx, context)
-
-
-class _LooseScores:
-    """A file for the scores of no trace, which come while the Records are being written."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, ".loose")
-
-    def __enter__(self) -> Self:
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(self._fd, "w+b")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        os.unlink(self._path)
-
-    def add(self, line: bytes) -> None:
-        self._file.write(line)
-
-    def chunks(self) -> Iterator[bytes]:
-        self._file.seek(0)
-        while chunk := self._file.read(CHUNK):
-            yield chunk
+        with project.transaction(context.call if job is None else job.named(context.call)) as tx:
+            return _stored(request, reading, writer, staging, tx, context, late, job.import_id if job else None)
 
 
 def _reader(request: ImportEvidenceRequest) -> Source:
@@ -273,12 +313,15 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
     staging: Staging,
     tx: Transaction,
     context: Context,
+    late: LateScores,
+    import_id: str | None,
 ) -> ImportEvidenceResponse:
     fingerprint = _fingerprint(request, reading, tx.state)
     earlier = tx.state.all(ImportedBatch)
     same = [batch for batch in earlier if batch.fingerprint == fingerprint]
     if same:
-        return tx.commit(_answer(same[-1], reading, f"{same[-1].id} holds this content already."))
+        return tx.commit(_answer(same[-1], reading, f"{same[-1].id} holds this content already.", import_id))
+    late.look(tx.state)
     batch_id = tx.new_id("batch")
     tx.place(staging, f"evidence/{batch_id}")
     batch = tx.put(
@@ -293,10 +336,10 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
             skipped=tuple(reading.found.skipped[:1000]),
             fingerprint=fingerprint,
             completeness=reading.completeness,
-            counts={name: count for name, count in sorted(reading.tally.counts.items()) if count},
+            counts=late.counted(reading.tally.counts),
             fields=reading.fields,
             damaged=tuple(reading.damaged),
-            links=_links(request, reading, earlier),
+            links=(*late.replaced(file.name for file in reading.files), *late.links),
             notes=tuple(note[:1000] for note in reading.warnings()[:1000]),
             records_sha256=staging.files[stored.RECORDS].sha256,
             records_bytes=staging.files[stored.RECORDS].size,
@@ -304,71 +347,53 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
             created_at=context.timestamp,
         )
     )
-    return tx.commit(_answer(batch, reading, f"{batch_id} holds {writer.count} Records."))
+    return tx.commit(_answer(batch, reading, f"{batch_id} holds {counted(writer.count, 'Record')}.", import_id))
 
 
-def _links(
-    request: ImportEvidenceRequest, reading: EvidenceImport, earlier: list[ImportedBatch]
-) -> tuple[BatchLink, ...]:
-    """Returns the batch that this one replaces, or those whose traces its late scores are about."""
-    own = [batch for batch in earlier if batch.source_namespace == request.source_namespace]
-    names = sorted(file.name for file in reading.files)
-    replaced = [batch for batch in own if sorted(file.name for file in batch.files) == names]
-    if replaced:
-        return (BatchLink(batch_id=replaced[-1].id, relation="supersedes"),)
-    if not reading.tally.counts["records"]:
-        return tuple(
-            BatchLink(batch_id=batch.id, relation="late_scores") for batch in own if batch.counts.get("records")
-        )
-    return ()
-
-
-def _answer(batch: ImportedBatch, reading: EvidenceImport, message: str) -> ImportEvidenceResponse:
-    ranked = sorted(batch.fields.items(), key=lambda item: (set(item[1]) <= {"kept"}, item[0]))
+def _answer(
+    batch: ImportedBatch, reading: EvidenceImport, message: str, import_id: str | None
+) -> ImportEvidenceResponse:
+    """Returns what fits: every part has its share of the 8 kB of an answer, whatever the export holds."""
     judge = NextCall("store_assessment", {"batch_id": batch.id}, {"rows": "a verdict for each Record"})
     look = NextCall("read_record", {"record_id": f"{batch.id}.1"})
     whole = NextCall("read_record", {"record_id": batch.id})
     warnings = reading.warnings()
-    more = (
-        [f"{len(warnings) - SHOWN_WARNINGS} more: read notes of {batch.id}."] if len(warnings) > SHOWN_WARNINGS else []
-    )
+    shown = answers.first_texts(warnings[:SHOWN_WARNINGS], 1_500, each=_TEXT)
+    left = [f"{len(warnings) - len(shown)} more: read notes of {batch.id}."] if len(warnings) > len(shown) else []
     return ImportEvidenceResponse(
         message=message,
-        warnings=[warning[:_TEXT] for warning in warnings[:SHOWN_WARNINGS]] + more,
+        warnings=[*shown, *left],
+        import_id=import_id,
+        status="sealed",
         batch_id=batch.id,
-        counts=dict(batch.counts),
+        counts=answers.first_items(batch.counts.items(), 900, each=_NAME),
         completeness=batch.completeness,
-        fields=_fitting(ranked),
+        fields=answers.first_items(answers.ranked(batch.fields).items(), 2_200, each=_NAME),
         damaged=[
-            Damaged(file=one.file[:_NAME], row=one.row, line=one.line, reason=one.reason[:_TEXT])
+            Damaged(file=answers.cut(one.file, 80), row=one.row, line=one.line, reason=answers.cut(one.reason, _TEXT))
             for one in batch.damaged[:SHOWN_DAMAGED]
         ],
-        skipped_files=[name[:_NAME] for name in batch.skipped[:8]],
+        skipped_files=answers.first_texts(batch.skipped[:8], 500, each=_NAME),
         supersedes=next((link.batch_id for link in batch.links if link.relation == "supersedes"), None),
         links=[link.batch_id for link in batch.links if link.relation == "late_scores"][-10:],
         next=steps(*([look, judge] if batch.counts.get("records") else []), whole),
     )
 
 
-def _fitting(fields: list[tuple[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
-    """Returns the first fields that a response has room for."""
-    shown: dict[str, dict[str, int]] = {}
-    room = _FIELDS_ROOM
-    for name, counts in fields:
-        room -= len(name[:_NAME]) + 8 + 20 * len(counts)
-        if room < 0:
-            break
-        shown[name[:_NAME]] = counts
-    return shown
-
-
 def _suggested(request: ImportEvidenceRequest, source: str, context: Context) -> ImportEvidenceResponse:
-    suggestion = _suggest.suggest(source, context.project.masker)
-    arguments = {"source": request.source, **suggestion.request}
+    found = _suggest.suggest(source, context.project.masker)
+    arguments, supply = {"source": request.source, **found.request}, dict(found.supply)
+    if answers.size(arguments) > _REQUEST:
+        roles = arguments.pop("file_roles", {})
+        supply["file_roles"] = f"what each of the {len(roles)} files is; see fits"
     return ImportEvidenceResponse(
-        message=suggestion.message,
-        warnings=list(suggestion.warnings[:SHOWN_WARNINGS]),
+        message=answers.cut(found.message, 600),
+        warnings=answers.first_texts(found.warnings[:SHOWN_WARNINGS], 1_200, each=_TEXT),
         batch_id=None,
-        suggestion={"fits": suggestion.fits, "unknown": suggestion.unknown, "columns": suggestion.columns},
-        next=steps(NextCall("import_evidence", arguments, suggestion.supply)),
+        suggestion={
+            "fits": answers.first_items(found.fits.items(), 1_200, each=_NAME),
+            "unknown": answers.first_texts(found.unknown, 600, each=_NAME),
+            "columns": answers.first_texts(found.columns, 800, each=_NAME),
+        },
+        next=steps(NextCall("import_evidence", arguments, supply)),
     )

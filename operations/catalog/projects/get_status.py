@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
+from operations.execution import importing
 from operations.reading import counted
 from operations.tuning import advice, budget
 from storage import probes
@@ -22,6 +23,7 @@ from storage.schema.candidates import Candidate, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, CLOSED, Round
+from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 from storage.worktree import read_head
 
@@ -46,6 +48,9 @@ class GetStatusResponse(Response):
     counts: Annotated[dict[str, int], Field(description="How many objects of each kind there are.")] = {}
     open_operations: Annotated[list[str], Field(description="Effects announced and not done, and whose they are.")] = []
     running_batches: list[dict[str, Any]] = []
+    running_imports: Annotated[
+        list[dict[str, Any]], Field(description="Imports that are carried out, and how many rows and bytes were read.")
+    ] = []
     round: Annotated[dict[str, Any] | None, Field(description="The Round asked for, or the open or newest one.")] = None
     newest: Annotated[dict[str, list[str]], Field(description="The newest ids of each kind.")] = {}
 
@@ -87,6 +92,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     value = _round(request, state)
     head, branch, refused = _head(project, analysis_only=record.analysis_only)
     running = [_running(project, state, batch_id) for batch_id in list(state.runs)[:SHOWN]]
+    importing_now = [_importing(job) for job in importing.running(project)[:SHOWN]]
     opened = [
         f"record {i.number}: {i.operation} ({'at work' if is_alive(project.store, i.owner) else 'its process is gone'})"
         for i in state.intents.values()
@@ -100,7 +106,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     warnings += [f"record {u.number} ({u.operation}) is stuck: {u.error}" for u in project.unresolved]
     warnings += [f"{path} was edited by hand or rotten; it was written anew." for path in project.edited_views[:SHOWN]]
     return GetStatusResponse(
-        message=_message(record, value, state, running, opened),
+        message=_message(record, value, state, running, importing_now, opened),
         warnings=warnings,
         initialized=True,
         project_id=record.id,
@@ -113,9 +119,10 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
         counts={kind: len(found) for kind, found in state.objects.items()},
         open_operations=opened[:SHOWN],
         running_batches=running,
+        running_imports=importing_now,
         round=_round_facts(value, state) if value else None,
         newest={kind: list(found)[-SHOWN:] for kind, found in state.objects.items() if kind != "project"},
-        next=steps(*_next(state, value, running, opened, head)),
+        next=steps(*_next(state, value, [*running, *importing_now], opened, head)),
     )
 
 
@@ -145,7 +152,7 @@ def _left_in_the_worktree(project: Project, state: State) -> list[str]:
     for run in state.runs.values():
         batch = state.get(Batch, run.batch_id)
         value = state.find(Round, batch.round_id)
-        if value is None or is_alive(project.store, run.owner):
+        if value is None or run.details.get("isolated") or is_alive(project.store, run.owner):
             continue
         pending = state.find(Candidate, value.pending_candidate_id)
         own = pending.revision_id if pending is not None and pending.revision_id else value.current_revision_id
@@ -168,15 +175,19 @@ def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
     }
 
 
+def _importing(job: importing.Job) -> dict[str, Any]:
+    return {"import_id": job.import_id, "source": job.source, "since": job.began, "note": job.note, **job.counts}
+
+
 def _round_facts(value: Round, state: State) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "round_id": value.id,
         "status": value.status,
-        "baseline_revision_id": value.baseline_revision_id,
-        "baseline_commit": value.baseline_commit,
-        "current_revision_id": value.current_revision_id,
-        "current_commit": value.current_commit,
-        "branch": value.branch,
+        **(
+            {"without_baseline": True, "batch_ids": list(value.batch_ids)}
+            if value.without_baseline
+            else _stands_at(value)
+        ),
         "issue_ids": [i.id for i in state.all(Issue) if i.round_id == value.id],
         "accepted_candidate_ids": list(value.accepted_candidate_ids),
     }
@@ -204,14 +215,31 @@ def _round_facts(value: Round, state: State) -> dict[str, Any]:
     return {k: v for k, v in facts.items() if v not in (None, [], ())}
 
 
-def _message(
-    record: ProjectRecord, value: Round | None, state: State, running: list[dict[str, Any]], opened: list[str]
+def _stands_at(value: Round) -> dict[str, Any]:
+    return {
+        "baseline_revision_id": value.baseline_revision_id,
+        "baseline_commit": value.baseline_commit,
+        "current_revision_id": value.current_revision_id,
+        "current_commit": value.current_commit,
+        "branch": value.branch,
+    }
+
+
+def _message(  # noqa: PLR0913, PLR0917 - what a sentence is made of
+    record: ProjectRecord,
+    value: Round | None,
+    state: State,
+    running: list[dict[str, Any]],
+    importing_now: list[dict[str, Any]],
+    opened: list[str],
 ) -> str:
     parts = [f"Project {record.id}"]
     if value is not None:
         parts.append(f"{value.id} is {value.status}")
     if running:
         parts.append("1 batch is running" if len(running) == 1 else f"{len(running)} batches are running")
+    if importing_now:
+        parts.append("1 import is running" if len(importing_now) == 1 else f"{len(importing_now)} imports are running")
     if opened:
         parts.append("1 operation is open" if len(opened) == 1 else f"{len(opened)} operations are open")
     if value is None:
@@ -224,9 +252,10 @@ def _next(
 ) -> list[NextCall]:
     if opened:
         return [NextCall("inspect_or_recover_operation")]
-    if running:
+    if running and "batch_id" in running[0]:
         return [NextCall("wait_for_batch", {"batch_id": running[0]["batch_id"]})]
-    return advice.next_calls(
+    follow = [NextCall("wait_for_batch", {"batch_id": job["import_id"]}) for job in running[:1]]
+    found = advice.next_calls(
         value=value,
         datasets=state.all(Dataset),
         batches=state.all(Batch),
@@ -235,5 +264,8 @@ def _next(
         candidates=state.all(Candidate),
         validations=state.all(Validation),
         head=head,
-        closed={r.id for r in state.all(Round) if r.status in CLOSED},
+        closed=[r for r in state.all(Round) if r.status in CLOSED],
+        imports=state.all(ImportedBatch),
+        analysis_only=state.all(ProjectRecord)[0].analysis_only,
     )
+    return [*follow, *found][:3]

@@ -1,4 +1,4 @@
-"""`create_round`: open a tuning effort at the present commit."""
+"""`create_round`: open a tuning effort at the present commit, or one that only looks at evidence."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from operations.execution.permitting import (
 )
 from operations.reading import counted
 from operations.tuning import lifecycle
+from operations.tuning.batches import find_batch, has_records
 from operations.tuning.identity import declared_inputs
 from storage import effects
 from storage.checkpoints import Change, build_tree, commit_tree, draft_changes, inverse
@@ -24,9 +25,9 @@ from storage.errors import AtkError, NextCall
 from storage.projection import UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
-from storage.schema.batches import Batch
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.rounds import CLOSED, Revision, Round
+from storage.schema.rounds import CLOSED, NO_REVISION, NULL_COMMIT, Revision, Round
+from storage.schema.traces import ImportedBatch
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Head, Surroundings, in_scope, ready, shown_path, surroundings
 
@@ -44,6 +45,20 @@ class NothingToAdopt(AtkError):
 
 
 @dataclass(kw_only=True, eq=False)
+class NothingToLookAt(AtkError):
+    """A Round without a baseline begins from evidence, and there is none."""
+
+    message = (
+        "This project is analysis-only, so a Round of it begins from imported evidence, and nothing was imported that "
+        "holds Records. Import an export first."
+    )
+    next_calls = (
+        NextCall("import_evidence", {"dry_run": True}, {"source": "an export", "source_kind": "what it is"}),
+        NextCall("get_status"),
+    )
+
+
+@dataclass(kw_only=True, eq=False)
 class PreviousRoundOpen(AtkError):
     """A Round can only follow one that is over."""
 
@@ -55,7 +70,10 @@ class PreviousRoundOpen(AtkError):
 
 
 class CreateRoundRequest(WriteRequest):
-    batch_ids: Annotated[list[ObjectId], Field(description="Evidence that led to the Round.")] = []
+    batch_ids: Annotated[
+        list[ObjectId],
+        Field(description="Evidence that led to the Round, run or imported. Default where nothing runs: the newest."),
+    ] = []
     assessment_ids: Annotated[list[ObjectId], Field(description="Assessments that led to the Round.")] = []
     previous_round_id: Annotated[
         ObjectId | None, Field(description="A Round that is over and that this one follows.")
@@ -77,8 +95,8 @@ class CreateRoundRequest(WriteRequest):
 
 class CreateRoundResponse(Response):
     round_id: ObjectId
-    revision_id: Annotated[ObjectId, Field(description="The baseline B0.")]
-    baseline_commit: str
+    revision_id: Annotated[ObjectId | None, Field(description="The baseline B0; null where nothing can be run.")]
+    baseline_commit: str | None
     branch: str | None
     status: str
     left_alone: Annotated[list[str], Field(description="Uncommitted files outside the scope, frozen by digest.")] = []
@@ -92,6 +110,7 @@ class CreateRoundResponse(Response):
         lifecycle.AnotherRoundActive,
         lifecycle.FilesInTheWay,
         NothingToAdopt,
+        NothingToLookAt,
         PreviousRoundOpen,
         ProbePermissionInvalid,
         UnknownObject,
@@ -104,9 +123,12 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
 
     Issues the baseline Revision. Uncommitted files outside allowed_paths stay as they are and are frozen by digest;
     inside allowed_paths they are refused with the ways out, or taken as the candidate to come with `adopt: worktree`.
+    In an analysis-only project the Round has no baseline: its evidence is judged and diagnosed, and it is finished.
     """
     with context.transaction() as tx:
-        project = _runnable(tx)
+        project = tx.state.all(ProjectRecord)[0]
+        if project.analysis_only:
+            return _without_baseline(request, context, tx, project)
         lifecycle.require_no_active(tx.state.all(Round))
         tx.require_free("worktree")
         _check_references(request, tx)
@@ -183,16 +205,57 @@ def _warnings(left_alone: list[str], rounds: list[Round]) -> list[str]:
     return found
 
 
-def _runnable(tx: Transaction) -> ProjectRecord:
-    project = tx.state.all(ProjectRecord)[0]
-    if project.analysis_only:
-        raise lifecycle.NotRunnable(step="create_round")
-    return project
+def _without_baseline(
+    request: CreateRoundRequest, context: Context, tx: Transaction, project: ProjectRecord
+) -> CreateRoundResponse:
+    """Opens a Round that only looks at evidence: nothing is asked of Git."""
+    if request.adopt:
+        raise lifecycle.NotRunnable(step="create_round with adopt")
+    _check_references(request, tx)
+    held = [batch.id for batch in tx.state.all(ImportedBatch) if has_records(batch)]
+    if not request.batch_ids and not held:
+        raise NothingToLookAt
+    permitted = permissions(request.probe_permissions, context.root, python=project.python, step="create_round")
+    value = tx.put(
+        Round(
+            id=tx.new_id("round"),
+            status="analysis_only",
+            created_at=context.timestamp,
+            without_baseline=True,
+            baseline_commit=NULL_COMMIT,
+            baseline_tree=NULL_COMMIT,
+            baseline_revision_id=NO_REVISION,
+            branch=None,
+            surroundings={},
+            current_commit=NULL_COMMIT,
+            current_revision_id=NO_REVISION,
+            batch_ids=tuple(request.batch_ids or held[-1:]),
+            assessment_ids=tuple(request.assessment_ids),
+            previous_round_id=request.previous_round_id,
+            probe_permissions=permitted,
+        )
+    )
+    judged = {a.batch_id for a in tx.state.all(Assessment)}
+    waiting = [batch_id for batch_id in value.batch_ids if batch_id not in judged]
+    judge = [NextCall("store_assessment", {"batch_id": batch_id}, {"rows": "verdicts"}) for batch_id in waiting[-1:]]
+    diagnose = NextCall("store_diagnosis", {"round_id": value.id}, {"issues": "what fails and why"})
+    return tx.commit(
+        CreateRoundResponse(
+            message=f"{value.id} is open without a baseline, on {', '.join(value.batch_ids[:5])}.",
+            round_id=value.id,
+            revision_id=None,
+            baseline_commit=None,
+            branch=None,
+            status=value.status,
+            warnings=_warnings([], tx.state.all(Round)),
+            next=steps(*judge, diagnose),
+        )
+    )
 
 
 def _check_references(request: CreateRoundRequest, tx: Transaction) -> None:
     for batch_id in request.batch_ids:
-        tx.state.get(Batch, batch_id)
+        find_batch(tx.state, batch_id)
     for assessment_id in request.assessment_ids:
         tx.state.get(Assessment, assessment_id)
     if request.previous_round_id:

@@ -10,12 +10,13 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
+from operations.reading import counted
 from operations.tuning import deciding, lifecycle
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
-from storage.schema.candidates import Authorization, Candidate, Decision
+from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, Round
 from storage.schema.validations import Validation
@@ -74,7 +75,7 @@ class FinishRoundResponse(Response):
     validation_id: ObjectId | None
     validation_result: str | None
     status: str
-    commit: str
+    commit: Annotated[str | None, Field(description="Null where the Round had no baseline.")]
     accepted_candidate_ids: list[str]
 
 
@@ -106,12 +107,14 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
 
     complete needs the newest final Validation of the baseline against the current revision to pass, and HEAD and the
     worktree to be that revision. abandon is the way out when the branch moved under the Round: it records why and
-    changes no file.
+    changes no file. A Round without a baseline ends with close_without_adoption or abandon.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
         if value.status in CLOSED:
             lifecycle.require_status(value, "finish_round", "ready", "optimizing", "finalizing", "analysis_only")
+        if value.without_baseline:
+            return _without_baseline(request, context, tx, value)
         tx.require_free(value.id, *(() if request.action == "abandon" else ("worktree",)))
         pending = tx.state.find(Candidate, value.pending_candidate_id)
         if request.action != "abandon":
@@ -159,6 +162,46 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
                 next=steps(NextCall("get_status"), NextCall("read_record", {"record_id": value.id})),
             )
         )
+
+
+def _without_baseline(
+    request: FinishRoundRequest, context: Context, tx: Transaction, value: Round
+) -> FinishRoundResponse:
+    """Ends a Round that only looked at evidence: nothing was changed, and nothing is asked of Git."""
+    if request.action not in ("close_without_adoption", "abandon"):
+        problem = "it has no baseline, so nothing was kept; close_without_adoption ends it"
+        raise CannotCloseSo(round_id=value.id, action=request.action, problem=problem)
+    decision = tx.put(
+        Decision(
+            id=tx.new_id("decision"),
+            round_id=value.id,
+            action=request.action,
+            reason=request.reason,
+            created_at=context.timestamp,
+            before_commit=value.current_commit,
+            after_commit=value.current_commit,
+        )
+    )
+    issues = [issue.id for issue in tx.state.all(Issue) if issue.round_id == value.id]
+    update: dict[str, Any] = {
+        "status": STATUS[request.action],
+        "closed_at": context.timestamp,
+        "final_decision_id": decision.id,
+    }
+    ended = tx.put(lifecycle.changed(value, **update, issue_ids=tuple(issues)))
+    return tx.commit(
+        FinishRoundResponse(
+            message=f"{value.id} is {ended.status}; {counted(len(issues), 'Issue')} came of it.",
+            round_id=value.id,
+            decision_id=decision.id,
+            validation_id=None,
+            validation_result=None,
+            status=ended.status,
+            commit=None,
+            accepted_candidate_ids=[],
+            next=steps(NextCall("get_status"), NextCall("read_record", {"record_id": value.id})),
+        )
+    )
 
 
 def _at_home(git: Git, value: Round, tx: Transaction, scratch: str) -> Head:

@@ -12,6 +12,9 @@ from storage.errors import AtkError
 from tests.operations.catalog.stages import EXACT, SPEC, Staged, Stages, issue
 
 
+CONTRACT = {"mapping_version": "new", "agreed_by": "me", "fields": [{"field": "output", "meaning": "the queue"}]}
+
+
 @dataclass(frozen=True)
 class Guard:
     """`arguments` and `facts` may hold "{name}" for one of the stage's ids; `prepare` is what the user did before."""
@@ -75,7 +78,12 @@ def supplied(target: Staged, tool: str, given: Mapping[str, Any], asked: Mapping
     ready = {"command": ["sh", "agent.sh"], "external_effects": [], "allowed_paths": ["prompt.txt"]}
     known: dict[tuple[str, str], dict[str, Any]] = {
         ("store_dataset", "source"): {"source": "cases.csv"},
+        ("import_evidence", "source"): {"source": "cases.csv", "source_kind": "batch_results"},
         ("store_dataset", "mapping"): {"source": "cases.csv"},
+        ("find_records", "ids_file"): {"batch_id": ids.get("batch_id"), "ids_file": "cases.csv", "ids_column": "id"},
+        ("record_source_contract", "fields"): CONTRACT,
+        ("record_source_contract", "mapping_version"): {**CONTRACT, "mapping_version": "next"},
+        ("record_source_contract", "source_path"): {"source_path": "agent.sh"},
         ("store_assessment", "supersede_reason"): {
             "supersede_reason": "again",
             "evaluation_spec": SPEC,

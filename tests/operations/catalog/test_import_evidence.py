@@ -113,7 +113,7 @@ def test_scores_that_come_late_make_a_batch_linked_to_their_traces(imports, writ
     first = imports.send(write("t.jsonl", trace(1)), **TRACES).batch_id
     late = imports.send(write("s.jsonl", score(1, 1)), file_roles={"s.jsonl": "score"})
     assert late.links == [first]
-    assert late.counts == {"scores": 1, "scores_unattached": 1}
+    assert late.counts == {"scores": 1, "scores_attached": 1}
     assert imports.loose(late.batch_id)[0].trace_id == "t-1"
 
 

@@ -1,0 +1,259 @@
+"""A long import in a process of its own: followed, stopped, refused and killed, and what is left of it."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from operations.execution import importing
+from operations.execution.announcing import PREFIX
+from operations.importers._fields import ValuesConflict
+from operations.importers.evidence import ImportStopped
+from operations.invocation import invoke
+from operations.registry import all_operations
+from storage.errors import AtkError
+from storage.transaction import ResourceBusy
+from tests.support.imports import Imports
+
+TRACES = {"adapter_profile": "langfuse_trace_bundle"}
+LONG = 60
+"""Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
+
+
+def row(number):
+    return {"id": f"t-{number}", "timestamp": "2026-01-01T00:00:00Z", "input": "word " * 20, "output": "a"}
+
+
+def write(path, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(one) + "\n" for one in rows)
+    return str(path)
+
+
+@pytest.fixture
+def imports(tmp_path):
+    return Imports(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """An export that takes seconds to read."""
+    return write(tmp_path_factory.mktemp("large") / "t.jsonl", (row(n) for n in range(60_000)))
+
+
+@pytest.fixture
+def small(tmp_path):
+    return write(tmp_path / "small.jsonl", (row(n) for n in range(3)))
+
+
+def begun(imports, source, **more):
+    """Starts an import and returns its id once rows have been read."""
+    started = imports.send(source, **TRACES, wait_seconds=0, **more)
+    assert (started.status, started.batch_id) == ("running", None)
+    assert [step.tool for step in started.next] == ["wait_for_batch", "stop_batch"]
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:
+        found = imports.call("wait_for_batch", batch_id=started.import_id, wait_seconds=0.1)
+        if found.counts["rows"]:
+            return started.import_id
+    raise AssertionError("it reads nothing")
+
+
+def process_of(import_id):
+    """Returns the pid of an import's process, or None."""
+    nonce = import_id.removeprefix(PREFIX).encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                dead = b") Z " in file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if nonce in words and not dead:
+            return int(pid)
+    return None
+
+
+def left(imports):
+    """Returns what imports left in the store, besides what it records."""
+    store = imports.project.store
+    staged = [name for name in store.names("evidence") if name.startswith(".")]
+    return [*staged, *store.names("work/imports"), *store.names("owners")]
+
+
+def nothing_is_left(imports, import_id):
+    assert left(imports) == []
+    assert process_of(import_id) is None
+
+
+def comparable(response):
+    found = response.model_dump()
+    text = json.dumps({k: v for k, v in found.items() if k not in ("import_id", "journal_record")})
+    return text.replace(found["batch_id"], "BATCH")
+
+
+def test_the_answer_is_the_same_whichever_process_reads_the_export(imports, small, tmp_path, monkeypatch):
+    here = imports.send(small, **TRACES)
+    monkeypatch.setattr(importing, "SHORT_BYTES", 0)
+    other = Imports(tmp_path / "other")
+    there = other.send(small, **TRACES, wait_seconds=LONG)
+    assert comparable(there) == comparable(here)
+    assert (here.import_id, there.status) == (None, "sealed")
+    assert [r["input"] for r in other.raw(there.batch_id)] == [r["input"] for r in imports.raw(here.batch_id)]
+    nothing_is_left(other, there.import_id)
+
+
+def test_what_a_long_import_answers_in_the_end_is_given_to_whoever_waits(imports, large):
+    import_id = begun(imports, large)
+    status = imports.call("get_status")
+    assert status.running_imports[0]["import_id"] == import_id
+    assert status.running_imports[0]["bytes_read"] > 0
+    assert status.next[0].arguments == {"batch_id": import_id}
+    found = imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
+    assert (found.status, found.counts) == ("sealed", {"records": 60_000, "traces": 60_000})
+    assert found.imported["fields"]["trace.input"] == {"kept": 60_000}
+    assert found.journal_record == imports.project.state().position.number
+    assert found.next[0].arguments == {"record_id": f"{found.batch_id}.1"}
+    assert imports.call("wait_for_batch", batch_id=import_id).batch_id == found.batch_id
+    assert imports.call("wait_for_batch", batch_id=found.batch_id).status == "sealed"
+    assert imports.call("get_status").running_imports == []
+    nothing_is_left(imports, import_id)
+
+
+def test_a_repeated_request_is_answered_with_what_runs_and_then_with_the_result(imports, large):
+    import_id = begun(imports, large, request_id="once")
+    again = imports.send(large, **TRACES, wait_seconds=0, request_id="once")
+    assert (again.import_id, again.status) == (import_id, "running")
+    with pytest.raises(ResourceBusy, match="once"):
+        imports.send(large, **TRACES, wait_seconds=1, request_id="once")
+    done = imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
+    result = imports.send(large, **TRACES, wait_seconds=0, request_id="once")
+    assert (result.batch_id, result.status, result.import_id) == (done.batch_id, "sealed", import_id)
+    assert len(imports.project.state().objects["import"]) == 1
+
+
+def test_a_stopped_import_leaves_nothing(imports, large):
+    import_id = begun(imports, large)
+    stopped = imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG)
+    assert (stopped.status, stopped.batch_id) == ("stopped", None)
+    assert stopped.counts["rows"] > 0
+    nothing_is_left(imports, import_id)
+    for operation in ("wait_for_batch", "stop_batch"):
+        with pytest.raises(importing.ImportLost, match="it was stopped"):
+            imports.call(operation, batch_id=import_id)
+    assert imports.project.store.names("evidence") == []
+
+
+def test_giving_up_the_call_that_started_it_stops_an_import_and_giving_up_a_wait_does_not(imports, large):
+    import_id = begun(imports, large)
+    given_up = {"project_path": imports.root, "batch_id": import_id, "wait_seconds": LONG}
+    waited = invoke(all_operations()["wait_for_batch"], given_up, cancelled=lambda: True)
+    assert waited.status == "running"
+    imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG)
+    heard = threading.Event()
+    arguments = {"project_path": imports.root, "source": large, "source_kind": "langfuse", **TRACES}
+    with pytest.raises(importing.ImportLost):
+        invoke(
+            all_operations()["import_evidence"],
+            {**arguments, "wait_seconds": LONG},
+            progress=lambda *_: heard.set(),
+            cancelled=heard.is_set,
+        )
+    assert left(imports) == []
+    assert importing.running(imports.project) == []
+
+
+def test_a_killed_import_leaves_nothing(imports, large):
+    import_id = begun(imports, large)
+    os.kill(process_of(import_id), signal.SIGKILL)
+    with pytest.raises(importing.ImportLost, match="signal 9"):
+        imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
+    nothing_is_left(imports, import_id)
+
+
+def test_an_import_that_ignores_its_stop_is_ended(imports, large):
+    import_id = begun(imports, large)
+    os.kill(process_of(import_id), signal.SIGSTOP)
+    asked = imports.call("stop_batch", batch_id=import_id, wait_seconds=0)
+    assert asked.status == "running"
+    os.kill(process_of(import_id), signal.SIGKILL)
+    assert imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG).status == "stopped"
+    nothing_is_left(imports, import_id)
+
+
+def test_a_refusal_is_the_same_whichever_process_meets_it_and_is_told_later_as_well(imports, tmp_path, monkeypatch):
+    path = write(tmp_path / "t.jsonl", [{**row(1), "output": "left"}, {**row(1), "output": "right"}])
+    with pytest.raises(ValuesConflict) as here:
+        imports.send(path, **TRACES)
+    monkeypatch.setattr(importing, "SHORT_BYTES", 0)
+    with pytest.raises(ValuesConflict) as there:
+        imports.send(path, **TRACES, wait_seconds=LONG)
+    assert (str(there.value), there.value.facts, there.value.next) == (
+        str(here.value), here.value.facts, here.value.next,
+    )  # fmt: skip
+    import_id = PREFIX + imports.project.store.names("work/imports")[0]
+    with pytest.raises(ValuesConflict):
+        imports.call("wait_for_batch", batch_id=import_id)
+    imports.call("inspect_or_recover_operation")
+    with pytest.raises(importing.ImportLost):
+        imports.call("wait_for_batch", batch_id=import_id)
+    nothing_is_left(imports, import_id)
+
+
+def test_what_is_no_file_leads_back_to_the_import(imports, tmp_path):
+    os.mkfifo(tmp_path / "t.jsonl")
+    with pytest.raises(AtkError) as refused:
+        imports.send(tmp_path / "t.jsonl", **TRACES, wait_seconds=LONG)
+    assert [call.tool for call in refused.value.next] == ["import_evidence"]
+
+
+def test_a_crash_is_told_by_its_incident(imports):
+    import_id = begun_and_crashed(imports)
+    with pytest.raises(importing.ImportCrashed, match="incident-1234"):
+        imports.call("wait_for_batch", batch_id=import_id)
+
+
+def begun_and_crashed(imports):
+    """Leaves what a process leaves that crashed."""
+    folder = imports.project.store.full("work/imports/0123456789abcdef")
+    os.makedirs(folder)
+    about = {"source": "t.jsonl", "began": "2026-01-01", "request_id": None, "digest": "0"}
+    for name, content in (("about.json", about), ("outcome.json", {"incident_id": "incident-1234"})):
+        write(os.path.join(folder, name), [content])
+    return "import-0123456789abcdef"
+
+
+def test_an_import_in_a_terminal_is_seen_and_stopped_from_elsewhere(imports, large):
+    arguments = {"project_path": imports.root, "source": large, "source_kind": "langfuse", **TRACES}
+    ended = []
+
+    def stay():
+        try:
+            invoke(all_operations()["import_evidence"], arguments, stays=True)
+        except AtkError as error:
+            ended.append(error)
+
+    terminal = threading.Thread(target=stay)
+    terminal.start()
+    end = time.monotonic() + LONG
+    while not (jobs := importing.running(imports.project)) and time.monotonic() < end:
+        time.sleep(0.01)
+    import_id = jobs[0].import_id
+    assert imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG).status == "stopped"
+    terminal.join(LONG)
+    assert [type(error) for error in ended] == [ImportStopped]
+    nothing_is_left(imports, import_id)
+
+
+def test_a_server_that_dies_before_it_asked_leaves_nothing(imports):
+    from operations.execution.announcing import announce
+    from tests.support.projects import call_of
+
+    owner = announce(imports.project, call_of("import_evidence"), "t.jsonl")
+    owner.release()
+    importing.sweep_imports(imports.project)
+    assert left(imports) == []
