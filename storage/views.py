@@ -29,6 +29,7 @@ _PLACES = {
     "decision": "rounds/{round_id}/decisions/{id}.json",
     "probe": "evidence/{id}/manifest.json",
     "selection": "selections/{id}/manifest.json",
+    "contract": "contracts/{id}.json",
 }
 
 

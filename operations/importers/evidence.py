@@ -80,6 +80,8 @@ class EvidenceImport:
     torn: list[str] = field(default_factory=list)
     unattached: int = 0
     fields: dict[str, dict[str, int]] = field(default_factory=dict)
+    contract_id: str | None = None
+    """The contract of the source that the records are held to."""
     row_total: int = 0
     _bytes_read: int = 0
     _loose_scores: Callable[[bytes], object] = lambda _: None

@@ -7,6 +7,7 @@ from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision, Issue
+from storage.schema.contracts import SourceContract
 from storage.schema.datasets import Dataset
 from storage.schema.probes import Probe
 from storage.schema.projects import Project
@@ -34,5 +35,6 @@ KINDS: dict[str, type[Record]] = {
         Approval,
         Probe,
         Selection,
+        SourceContract,
     )
 }

@@ -129,6 +129,8 @@ class ImportedBatch(Record):
     adapter_profile: str
     source_namespace: str
     mapping_version: str | None = None
+    contract_id: ObjectId | None = None
+    """What the source's fields mean, where a contract of its `mapping_version` had been recorded."""
     filtered_scope: str | None = None
     """What the person says that the export was filtered by, word for word."""
     files: tuple[SourceFile, ...]

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from operations.catalog.datasets.store_dataset import CasesOfWhat
+from operations.catalog.datasets.store_dataset import CasesOfWhat, SourceChanged
 from operations.importers._cases_records import RecordInputUnknown, RecordsDisagree, RecordsUnknown
+from operations.importers._cases_split import Split
 from operations.importers._rows import LastRowTorn, RowMalformed, SourceHasNoRows
 from operations.importers.batches import BatchOrSelection
 from storage import contents
@@ -267,6 +268,21 @@ def test_what_the_file_says_of_usage_stands(imports, tmp_path):
     made = imports.call("store_dataset", source=str(path), split={"protection": 0.1})
     found = cases(imports, made.dataset_id).values()
     assert {case.source_group_id for case in found if case.usage == "protection"} == {"g-1"}
+
+
+def test_a_file_that_changes_between_its_two_readings_is_refused(imports, tmp_path, monkeypatch):
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(9)))
+    decide = Split.decide
+
+    def decided_late(division):
+        decide(division)
+        path.write_text(path.read_text() + json.dumps({"id": "late", "input": 1}) + "\n")
+
+    monkeypatch.setattr(Split, "decide", decided_late)
+    with pytest.raises(SourceChanged):
+        imports.call("store_dataset", source=str(path), split={"protection": 0.5})
+    assert imports.project.state().all(Dataset) == []
 
 
 def test_a_side_that_stays_empty_is_said(imports, tmp_path):
