@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atk_mcp import chronicle, results, snapshot
+from atk_mcp import caring, chronicle, results, snapshot
 from atk_mcp.describing import STAYS, described
+from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
 from atk_mcp.platforms import refusal
 from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, in_words, say
@@ -22,10 +23,10 @@ from storage.errors import AtkError
 if TYPE_CHECKING:
     from operations.definition import Operation
 
-OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 _EPILOG = """\
 begin here:
   atk demo                                   a whole Round on a small agent of ATK's own, in a folder of its own
+  atk install                                put the server and the Skills into Codex; --client for others
   atk status                                 what is open here, what is blocked, what to do next
   atk tools                                  every operation in one line
   atk tools store_dataset                    one operation: its fields, its answer and examples
@@ -143,18 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
     journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
-    approve = _command(commands, "approve", _approve, "allow or decline what an agent needs a person's word for")
-    approve.add_argument("approval_id", nargs="?", metavar="ID", help="the question (default: list what waits)")
-    approve.add_argument("--decline", action="store_true", help="refuse it, without asking")
-    approve.set_defaults(json=False)
-
-    verify = _command(
-        commands, "verify", _verify, "make every digest, count, Validation and Decision again; heal nothing"
-    )
-    verify.add_argument("--json", action="store_true", help="print the findings as JSON")
-
-    doctor = _command(commands, "doctor", _doctor, "whether this machine and project are fit, and what to do")
-    doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
+    caring.add(commands, _command)
 
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
     recover.add_argument("--json", action="store_true", help="print the answer as JSON")
@@ -203,36 +193,6 @@ def _status(given: argparse.Namespace) -> int:
 
 def _recover(given: argparse.Namespace) -> int:
     return _invoke("inspect_or_recover_operation", {}, given, _as_json if given.json else in_words)
-
-
-def _approve(given: argparse.Namespace) -> int:
-    from atk_mcp.approving import approve  # noqa: PLC0415 - --help needs no store
-
-    try:
-        allowed = approve(_root(given), given.approval_id, decline=given.decline)
-    except AtkError as error:
-        return _refused(error, as_json=False)
-    return OK if allowed or given.decline else REFUSED
-
-
-def _root(given: argparse.Namespace) -> str:
-    return os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
-
-
-def _verify(given: argparse.Namespace) -> int:
-    from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
-
-    try:
-        clean = verified(_root(given), as_json=given.json)
-    except AtkError as error:
-        return _refused(error, as_json=given.json)
-    return OK if clean else REFUSED
-
-
-def _doctor(given: argparse.Namespace) -> int:
-    from atk_mcp.doctor import diagnosed  # noqa: PLC0415 - --help needs no store
-
-    return OK if diagnosed(_root(given), as_json=given.json) else REFUSED
 
 
 def _tools(given: argparse.Namespace) -> int:
@@ -288,11 +248,11 @@ def _hold(given: argparse.Namespace) -> int:
         status = _invoke(name, dict(arguments), given, answers.append)
         return answers[0] if answers else None
 
-    root = _root(given)
+    root = project_folder(given)
     try:
         complete = hold(call, root, given.batch_id, given.rerun_unknown)
     except AtkError as error:
-        return _refused(error, as_json=False)
+        return refused(error, as_json=False)
     return status if complete or status else REFUSED
 
 
@@ -324,13 +284,13 @@ def _journal(given: argparse.Namespace) -> int:
 
     if given.last < 1:
         raise _Usage("--last takes a number from 1 up.")
-    root = _root(given)
+    root = project_folder(given)
     try:
         bodies = Project.open(root).journal_records()
         told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
         shown = deque(told, given.last)
     except AtkError as error:
-        return _refused(error, as_json=given.json)
+        return refused(error, as_json=given.json)
     for line in shown:
         say(line)
     return OK
@@ -355,8 +315,8 @@ def _invoke(
             text = show(results.payload(response))
     except AtkError as error:
         progress.clear()
-        refused = _refused(error, as_json=given.json)
-        return asked.status or refused
+        declined = refused(error, as_json=given.json)
+        return asked.status or declined
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
         from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
 
@@ -368,16 +328,6 @@ def _invoke(
     if text is not None:
         say(text)
     return asked.status or OK
-
-
-def _refused(error: AtkError, *, as_json: bool) -> int:
-    if as_json:
-        complain(results.compact(results.refusal(error)))
-    else:
-        complain(f"Error [{error.code}] {error}")
-        if words := results.in_words(error.next):
-            complain(words)
-    return REFUSED
 
 
 def _as_json(payload: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ import atk_mcp
 from atk_mcp import snapshot
 from atk_mcp.asking import asker
 from atk_mcp.calls import Calls
-from atk_mcp.greeting import INSTRUCTIONS, NAME, TITLE, Greeting
+from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
 from atk_mcp.pipes import Pipes
 from atk_mcp.wire import Wire
 
@@ -78,7 +78,7 @@ def build_server(
         NAME,
         version=atk_mcp.__version__,
         title=TITLE,
-        instructions=INSTRUCTIONS,
+        instructions=instructions(atk_mcp.__version__),
         cache_hints={
             "tools/list": CacheHint(ttl_ms=LIST_TTL_MS, scope="public"),
             "server/discover": CacheHint(ttl_ms=LIST_TTL_MS, scope="public"),

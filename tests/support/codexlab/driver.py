@@ -291,6 +291,11 @@ class CodexLab:
         self._installed_config = config.read_text(encoding="utf-8") if config.exists() else ""
         return done
 
+    def keep_config(self) -> None:
+        """Keeps what a command outside of `command` wrote into this home's configuration."""
+        config = self.codex_home / "config.toml"
+        self._installed_config = config.read_text(encoding="utf-8") if config.exists() else ""
+
     def install_plugin(self, marketplace_dir: str | Path, selector: str) -> None:
         """Add a local marketplace and install PLUGIN@MARKETPLACE from it."""
         for args in (

@@ -1,0 +1,81 @@
+"""The commands of `atk` that look after machine, client and store, and that no agent has as a tool."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from atk_mcp.exits import OK, REFUSED, project_folder, refused
+from atk_mcp.installing.clients import CLIENT_NAMES
+from storage.errors import AtkError
+
+Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
+
+
+def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps the type of its subparsers to itself
+    """Adds the commands to the parser of `atk`; `command` makes one that has `--project`."""
+    install = commands.add_parser("install", help="put server and Skills where a client finds them")
+    install.add_argument(
+        "--client", default="codex", choices=CLIENT_NAMES, help="default codex; others: print its lines"
+    )
+    install.add_argument("--codex", default="codex", metavar="PATH", help="the Codex program (default: from PATH)")
+    install.add_argument("--env", action="append", default=[], metavar="NAME", help="a variable that the agent needs")
+    install.add_argument("--dry-run", action="store_true", help="show what would be done")
+    install.add_argument("--uninstall", action="store_true", help="take it away again")
+    install.set_defaults(command=_install)
+
+    approve = command(commands, "approve", _approve, "allow or decline what an agent needs a person's word for")
+    approve.add_argument("approval_id", nargs="?", metavar="ID", help="the question (default: list what waits)")
+    approve.add_argument("--decline", action="store_true", help="refuse it, without asking")
+
+    verify = command(
+        commands, "verify", _verify, "make every digest, count, Validation and Decision again; heal nothing"
+    )
+    verify.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+    doctor = command(commands, "doctor", _doctor, "whether this machine and project are fit, and what to do")
+    doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
+
+
+def _install(given: argparse.Namespace) -> int:
+    from atk_mcp.installing.run import Wanted, install  # noqa: PLC0415 - nothing else needs it
+
+    wanted = Wanted(
+        client=given.client,
+        codex=given.codex,
+        variables=tuple(given.env),
+        dry_run=given.dry_run,
+        uninstall=given.uninstall,
+    )
+    try:
+        install(wanted)
+    except AtkError as error:
+        return refused(error, as_json=False)
+    return OK
+
+
+def _approve(given: argparse.Namespace) -> int:
+    from atk_mcp.approving import approve  # noqa: PLC0415 - --help needs no store
+
+    try:
+        allowed = approve(project_folder(given), given.approval_id, decline=given.decline)
+    except AtkError as error:
+        return refused(error, as_json=False)
+    return OK if allowed or given.decline else REFUSED
+
+
+def _verify(given: argparse.Namespace) -> int:
+    from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
+
+    try:
+        clean = verified(project_folder(given), as_json=given.json)
+    except AtkError as error:
+        return refused(error, as_json=given.json)
+    return OK if clean else REFUSED
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from atk_mcp.doctor import diagnosed  # noqa: PLC0415 - --help needs no store
+
+    return OK if diagnosed(project_folder(given), as_json=given.json) else REFUSED

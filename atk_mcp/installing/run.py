@@ -1,0 +1,144 @@
+"""Installs into Codex with Codex's own commands, and takes it away again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess  # noqa: TID251 - Codex's own commands, never the target's
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import atk_mcp
+from atk_mcp.installing import plugin
+from atk_mcp.installing.clients import CLIENTS, shown
+from atk_mcp.terminal import complain, say
+from storage.errors import AtkError
+
+_SECONDS = 120
+"""How long one command of Codex may take."""
+
+_SHOWN = 600
+
+
+@dataclass(kw_only=True, eq=False)
+class CodexMissing(AtkError):
+    """There is no Codex to install into."""
+
+    message = (
+        "{program} cannot be started. Install Codex (npm install -g @openai/codex), name it with --codex, or print the "
+        "configuration of another client with --client."
+    )
+    program: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CodexFailed(AtkError):
+    """A command of Codex ended badly. What was written before it stays, and the same call may be made again."""
+
+    message = "`{command}` ended with status {status}: {said}"
+    command: str
+    status: int
+    said: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a person asked for."""
+
+    client: str = "codex"
+    codex: str = "codex"
+    variables: tuple[str, ...] = ()
+    """Names of variables that the server, and so the agent, is to see: clients pass on few by themselves."""
+    dry_run: bool = False
+    uninstall: bool = False
+
+
+def install(wanted: Wanted) -> None:
+    """Does what was asked for and says what was done.
+
+    Raises:
+        CodexMissing: Codex cannot be started.
+        CodexFailed: One of its commands failed.
+    """
+    command = plugin.server_command(os.path.dirname(sys.executable), sys.executable)
+    if wanted.client != "codex":
+        say(shown(CLIENTS[wanted.client], command, wanted.variables))
+        return
+    folder = plugin.home()
+    steps = _removing() if wanted.uninstall else _adding(folder)
+    if wanted.dry_run:
+        _tell(wanted, folder, command, steps)
+        return
+    codex = shutil.which(wanted.codex)
+    if codex is None:
+        raise CodexMissing(program=wanted.codex)
+    if wanted.uninstall:
+        _remove(codex, folder, steps)
+        return
+    if (warning := _not_apart()) is not None:
+        complain(warning)
+    before = plugin.installed_version(folder)
+    plugin.write(folder, plugin.files(command, wanted.variables))
+    for step in steps:
+        _codex(codex, step)
+    how = f"{before} is replaced by {atk_mcp.__version__}" if before else f"{atk_mcp.__version__} is installed"
+    say(f"ATK's plugin {how}. It starts {shlex.join(command)}.")
+    say("Start Codex in the project's folder and say: $atk:atk-init. `atk install --uninstall` takes it away.")
+
+
+def _adding(folder: str) -> list[list[str]]:
+    return [["plugin", "marketplace", "add", folder], ["plugin", "add", plugin.SELECTOR]]
+
+
+def _removing() -> list[list[str]]:
+    return [["plugin", "remove", plugin.SELECTOR], ["plugin", "marketplace", "remove", plugin.MARKETPLACE]]
+
+
+def _tell(wanted: Wanted, folder: str, command: Sequence[str], steps: Sequence[Sequence[str]]) -> None:
+    say("Nothing is changed. This is what would be done:")
+    if not wanted.uninstall:
+        for path, data in plugin.files(command, wanted.variables).items():
+            say(f"\nwrite {os.path.join(folder, path)}")
+            say(data.decode().rstrip())
+        say(f"\ncopy the Skills from {plugin.skills()}")
+    for step in steps:
+        say(f"run {shlex.join([wanted.codex, *step])}")
+    if wanted.uninstall:
+        say(f"remove {folder}")
+
+
+def _remove(codex: str, folder: str, steps: Sequence[Sequence[str]]) -> None:
+    """Takes away what is there; what is not there any more is no failure."""
+    kept = []
+    for step in steps:
+        try:
+            _codex(codex, step)
+        except CodexFailed as error:
+            kept.append(str(error))
+    shutil.rmtree(folder, ignore_errors=True)
+    for problem in kept:
+        complain(problem)
+    say("ATK's plugin is taken away. Projects and their .atk folders are as they were.")
+
+
+def _codex(codex: str, arguments: Sequence[str]) -> None:
+    done = subprocess.run(  # noqa: S603 - the program that the person named, with arguments of ours
+        [codex, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-_SHOWN:]
+        raise CodexFailed(command=shlex.join(["codex", *arguments]), status=done.returncode, said=said)
+
+
+def _not_apart() -> str | None:
+    """Warns where the server would live in an environment that belongs to something else."""
+    if sys.prefix == sys.base_prefix:
+        return "ATK runs from the system's Python. An environment of its own is safer: uv tool install, or pipx."
+    here = os.getcwd()
+    if os.path.commonpath([os.path.realpath(sys.prefix), os.path.realpath(here)]) == os.path.realpath(here):
+        return (
+            f"ATK runs from {sys.prefix}, inside this folder. If that is the target's environment, install ATK apart."
+        )
+    return None

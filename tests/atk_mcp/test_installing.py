@@ -1,0 +1,160 @@
+"""`atk install` puts one plugin into Codex with Codex's own commands, and takes it away again without a trace."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import atk_mcp
+from atk_mcp import greeting, inspector
+from atk_mcp.doctor import diagnosed
+from atk_mcp.installing import plugin
+from atk_mcp.installing.clients import CLIENT_NAMES
+from tests.support.codexlab.driver import CodexLab
+from tests.support.codexlab.script import offered_namespace
+
+CODEX = os.environ.get("CODEX_BIN") or shutil.which("codex")
+SKILLS = ["dataset", "decide", "diagnose", "eval", "init", "optimize", "validate"]
+
+RECORDER = """\
+#!{python}
+import json, os, sys
+with open({log!r}, "a") as file:
+    file.write(json.dumps(sys.argv[1:]) + "\\n")
+if os.environ.get("FAIL") in sys.argv:
+    sys.exit("no such marketplace")
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A person's home of the test's own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def codex(tmp_path):
+    """A stand-in that records how it is called. Returns (program, what it was called with)."""
+    program, log = tmp_path / "codex", tmp_path / "calls.jsonl"
+    program.write_text(RECORDER.format(python=sys.executable, log=str(log)), encoding="utf-8")
+    program.chmod(0o755)
+    return str(program), lambda: [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+
+
+def snapshot_of(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+def test_plugin_has_manifest_server_and_the_seven_skills(codex):
+    program, calls = codex
+    assert inspector.main(["install", "--codex", program, "--env", "API_KEY"]) == 0
+    assert calls() == [["plugin", "marketplace", "add", plugin.home()], ["plugin", "add", "atk@atk-local"]]
+    root = Path(plugin.home(), "plugins", "atk")
+    manifest = json.loads((root / ".codex-plugin" / "plugin.json").read_text("utf-8"))
+    assert (manifest["name"], manifest["version"]) == ("atk", atk_mcp.__version__)
+    server = json.loads((root / ".mcp.json").read_text("utf-8"))["mcpServers"]["atk"]
+    assert os.path.isabs(server["command"])
+    assert "cwd" not in server
+    assert (server["required"], server["default_tools_approval_mode"]) == (True, "approve")
+    assert server["env_vars"] == ["API_KEY"]
+    for name in SKILLS:
+        assert (root / "skills" / f"atk-{name}" / "SKILL.md").is_file()
+        assert (root / "skills" / f"atk-{name}" / "agents" / "openai.yaml").is_file()
+
+
+def test_dry_run_shows_everything_and_changes_nothing(home, codex, capsys):
+    program, _ = codex
+    before = snapshot_of(home)
+    assert inspector.main(["install", "--codex", program, "--dry-run"]) == 0
+    assert inspector.main(["install", "--codex", program, "--dry-run", "--uninstall"]) == 0
+    shown = capsys.readouterr().out
+    assert "plugin add atk@atk-local" in shown
+    assert '"required": true' in shown
+    assert "plugin remove atk@atk-local" in shown
+    assert snapshot_of(home) == before
+
+
+def test_older_plugin_is_replaced_whole_and_a_newer_server_says_so(codex, capsys, monkeypatch):
+    program, _ = codex
+    inspector.main(["install", "--codex", program])
+    stray = Path(plugin.home(), "plugins", "atk", "skills", "atk-old", "SKILL.md")
+    stray.parent.mkdir()
+    stray.write_text("old", encoding="utf-8")
+    manifest = Path(plugin.home(), "plugins", "atk", ".codex-plugin", "plugin.json")
+    manifest.write_text(manifest.read_text("utf-8").replace(atk_mcp.__version__, "0.0.1"), encoding="utf-8")
+    capsys.readouterr()
+
+    assert diagnosed(os.getcwd(), as_json=False)
+    assert "Run `atk install` again." in capsys.readouterr().out
+    monkeypatch.setenv(greeting.PLUGIN_VERSION, "0.0.1")
+    assert "run `atk install`" in greeting.instructions(atk_mcp.__version__)[:250]
+
+    inspector.main(["install", "--codex", program])
+    assert f"0.0.1 is replaced by {atk_mcp.__version__}" in capsys.readouterr().out
+    assert not stray.exists()
+    assert os.listdir(os.path.dirname(plugin.home())) == ["codex-marketplace"]
+
+
+def test_uninstall_takes_everything_away_also_where_codex_has_forgotten_it(codex, capsys, monkeypatch):
+    program, calls = codex
+    inspector.main(["install", "--codex", program])
+    monkeypatch.setenv("FAIL", "remove")
+    assert inspector.main(["install", "--codex", program, "--uninstall"]) == 0
+    assert calls()[-2:] == [["plugin", "remove", "atk@atk-local"], ["plugin", "marketplace", "remove", "atk-local"]]
+    assert not os.path.exists(plugin.home())
+    assert "no such marketplace" in capsys.readouterr().err
+
+
+def test_failure_of_codex_is_told_with_its_command(codex, capsys, monkeypatch):
+    program, _ = codex
+    monkeypatch.setenv("FAIL", "add")
+    assert inspector.main(["install", "--codex", program]) == 1
+    assert "codex plugin marketplace add" in capsys.readouterr().err
+
+
+def test_missing_codex_is_told_with_what_else_there_is(capsys):
+    assert inspector.main(["install", "--codex", "no-such-program"]) == 1
+    assert "--client" in capsys.readouterr().err
+    assert not os.path.exists(plugin.home())
+
+
+@pytest.mark.parametrize("client", [name for name in CLIENT_NAMES if name != "codex"])
+def test_lines_of_another_client_are_json_that_starts_the_server(client, capsys):
+    assert inspector.main(["install", "--client", client, "--env", "API_KEY"]) == 0
+    shown = capsys.readouterr().out
+    text = shown[shown.index("{") : shown.rindex("}") + 1]
+    table = json.loads(text[: text.rindex("\n}") + 2])
+    (servers,) = table.values()
+    assert os.path.isabs(servers["atk"]["command"])
+    assert "API_KEY" in servers["atk"]["env"]
+    assert plugin.home() not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CODEX is None, reason="no Codex: npm install -g @openai/codex, or name it in CODEX_BIN")
+def test_real_codex_starts_the_installed_plugin_in_the_persons_project_and_loses_it_again(tmp_path, monkeypatch):
+    lab = CodexLab(CODEX, tmp_path / "lab")
+    for name, value in lab.environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    assert inspector.main(["install", "--codex", CODEX]) == 0
+    lab.keep_config()
+    work = tmp_path / "project"
+    work.mkdir()
+    call = {"call": {"server": "atk", "tool": "initialize_project", "arguments": {"analysis_only": True}}, "id": "init"}
+    script = {"turns": [{"steps": [call]}, {"steps": [{"say": "Done."}]}]}
+    run = lab.run(script, prompt="Use $atk:atk-init here.", workdir=work)
+    assert run.ok, json.dumps(run.summary(), indent=1)
+    assert "initialize_project" in offered_namespace(run.requests[0], "mcp__atk")
+    assert "# " in json.dumps(run.requests[0]["input"])
+    assert "name: atk-init" in json.dumps(run.requests[0]["input"])
+    assert "project_id" in run.tool_results["init"].json, run.tool_results["init"].text
+    assert (work / ".atk").is_dir()
+
+    assert inspector.main(["install", "--codex", CODEX, "--uninstall"]) == 0
+    lab.keep_config()
+    assert "atk" not in (lab.codex_home / "config.toml").read_text("utf-8").replace("atk-eval", "")
