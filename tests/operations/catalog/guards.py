@@ -11,7 +11,6 @@ from operations.registry import all_operations
 from storage.errors import AtkError
 from tests.operations.catalog.stages import EXACT, SPEC, Staged, Stages, issue
 
-
 CONTRACT = {"mapping_version": "new", "agreed_by": "me", "fields": [{"field": "output", "meaning": "the queue"}]}
 
 
