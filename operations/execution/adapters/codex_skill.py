@@ -12,17 +12,19 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 COMPLETED, AGENT_ERROR, INFRA_ERROR, CANCELLED = 0, 1, 75, 143
 OPTIONS = "ATK_ADAPTER_OPTIONS"
 _TOOL_ITEMS = {"mcp_tool_call", "command_execution", "web_search", "file_change"}
+_PLACE = re.compile(r"\{(?:skill|input|attachments)\}")
 _NEVER_COPIED = shutil.ignore_patterns(".git", ".atk", "__pycache__")
 
 
@@ -224,6 +226,23 @@ def run(options: Mapping[str, Any], prompt: str, environment: Mapping[str, str],
     return code
 
 
+def prompt_of(options: Mapping[str, Any], value: object, paths: Sequence[str]) -> str:
+    """Returns what Codex is asked: the template with its places filled in once.
+
+    Attachments that the template does not ask for by `{attachments}` follow at its end, each path on a line of its own.
+    """
+    listed = "\n".join(paths)
+    filled = {
+        "{skill}": options["skill_name"],
+        "{input}": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+        "{attachments}": listed,
+    }
+    prompt: str = options["prompt"]
+    if paths and "{attachments}" not in prompt:
+        prompt += "\n\nAttachments:\n{attachments}"
+    return _PLACE.sub(lambda found: filled[found[0]], prompt)
+
+
 def write_json(folder: str, name: str, value: object) -> None:
     """Writes a side file of the attempt."""
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -233,14 +252,15 @@ def write_json(folder: str, name: str, value: object) -> None:
 def main() -> int:
     """Makes the attempt and returns the exit code that says how it went."""
     parser = argparse.ArgumentParser(description="Make one attempt at a Skill by the Codex CLI.")
-    for name in ("input-file", "output-dir", "events-file"):
+    for name in ("input-file", "output-dir", "events-file", "attachments-file"):
         parser.add_argument(f"--{name}", required=True)
     given = parser.parse_args()
     options = json.loads(os.environ.pop(OPTIONS))
     with open(given.input_file, encoding="utf-8") as file:
         value = json.load(file)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    prompt = options["prompt"].replace("{skill}", options["skill_name"]).replace("{input}", text)
+    with open(given.attachments_file, encoding="utf-8") as file:
+        paths = [attachment["path"] for attachment in json.load(file)]
+    prompt = prompt_of(options, value, paths)
     try:
         environment, staged = prepare_home(options, os.path.dirname(given.output_dir))
         code = run(options, prompt, environment, given.events_file)

@@ -95,7 +95,8 @@ class CodexSkillOptions(Value):
     config: dict[str, Any] = {}
     """Settings of `config.toml`, such as model_provider and model_providers."""
     prompt: Text = "${skill}\n\n{input}"
-    """`${skill}` becomes `$` and the Skill's name, which is how Codex is told to use it."""
+    """`${skill}` becomes `$` and the Skill's name, which is how Codex is told to use it. `{attachments}` becomes the
+    paths of the Case's attachments, a line each; where the prompt does not have it, they follow at its end."""
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
     arguments: list[str] = []
     """Further arguments of `codex exec`."""

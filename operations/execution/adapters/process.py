@@ -20,7 +20,8 @@ INFRA_ERROR = 75
 OPTIONS = "ATK_ADAPTER_OPTIONS"
 RUNNER = ".atk/adapters/runner.py"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_CASE = ("--case-id", "{case_id}", "--repeat-index", "{repeat_index}", "--attachments-file", "{attachments_file}")
+_ATTACHMENTS = ("--attachments-file", "{attachments_file}")
+_CASE = ("--case-id", "{case_id}", "--repeat-index", "{repeat_index}", *_ATTACHMENTS)
 _FILES = ("--input-file", "{input_file}", "--output-dir", "{output_dir}")
 _EVENTS = ("--events-file", "{events_file}")
 
@@ -99,7 +100,7 @@ def agent_process(  # noqa: PLR0913 - the configuration and what an attempt depe
         plain["timeout_seconds"] = timeout_seconds
         made = AgentProcess(_own("http_client.py", *files, *_CASE), _told(environment, plain), folder, codes)
     elif project.adapter == "codex-skill":
-        made = AgentProcess(_own("codex_skill.py", *files), _told(environment, plain), folder, codes)
+        made = AgentProcess(_own("codex_skill.py", *files, *_ATTACHMENTS), _told(environment, plain), folder, codes)
     elif isinstance(options, PythonOptions):
         script = runner or pinned_runner(root, str(project.adapter_sha256))
         events = _EVENTS if project.adapter_sha256 == digest(runner_template()) else ()  # earlier scripts take none

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from operations.execution.adapters import codex_skill
-from operations.execution.adapters.codex_skill import configuration, metrics, outcome, toml
+from operations.execution.adapters.codex_skill import configuration, metrics, outcome, prompt_of, toml
 from operations.execution.adapters.process import agent_process
 from storage.schema.projects import Project
 from tests.support.codexlab.stub import ResponsesStub
@@ -180,3 +180,16 @@ def test_tool_calls_and_tokens_are_counted_over_all_turns():
         {"type": "turn.completed", "usage": {"input_tokens": 4}},
     ]
     assert metrics(events) == {"tool_calls": 1, "input_tokens": 7, "output_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "paths", "asked"),
+    [
+        ("${skill}\n\n{input}", "hi", [], "$triage\n\nhi"),
+        ("${skill}\n\n{input}", {"a": 1}, ["/x/a.pdf", "/x/b"], '$triage\n\n{"a": 1}\n\nAttachments:\n/x/a.pdf\n/x/b'),
+        ("read {attachments}: {input}", "{attachments} {skill}", ["/x/a"], "read /x/a: {attachments} {skill}"),
+        ("{input}{attachments}", "hi", [], "hi"),
+    ],
+)
+def test_a_prompt_is_filled_in_once_and_names_the_attachments(template, value, paths, asked):
+    assert prompt_of({"prompt": template, "skill_name": "triage"}, value, paths) == asked

@@ -1,5 +1,6 @@
 """Agents that are no program of the target, evaluated as a client has it done: by one call, over stored Cases."""
 
+import json
 import os
 import shutil
 import socket
@@ -109,7 +110,12 @@ def test_a_business_skill_is_evaluated_under_the_codex_cli(tmp_path):
     target.write("skills/triage/SKILL.md", SKILL)
     target.git("add", ".")
     target.git("commit", "-q", "-m", "A Skill")
-    target.write_cases([("c1", "Where is my invoice?", "billing"), ("c2", "Hello?", "other")])
+    target.write("invoice.txt", "Invoice 7\n")
+    rows = [
+        {"id": "c1", "input": "Where is my invoice?", "attachments": ["invoice.txt"]},
+        {"id": "c2", "input": "Hello?"},
+    ]
+    target.write("cases.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     turns = [{"steps": [{"say": "billing"}]}, {"steps": [{"say": "other"}]}]
     with ResponsesStub({"turns": turns}) as stub:
         provider = {"name": "scripted", "base_url": stub.base_url, "wire_api": "responses"}
@@ -134,11 +140,13 @@ def test_a_business_skill_is_evaluated_under_the_codex_cli(tmp_path):
             allowed_paths=["skills"],
             protected_paths=[],
         )
-        target.store_cases()
+        target.call("store_dataset", source="cases.jsonl")
         answer = target.call("run_evaluation", revision_commit=target.head, concurrency=1, wait_seconds=200)
         batch = target.state.get(Batch, answer.batch_id)
         records = contents.records(target.project, target.state, batch.id)
         assert (stub.log.errors, stub.log.egress) == ([], [])
+        told = ["/1/attachments/invoice.txt" in json.dumps(request) for request in stub.log.requests]
+        assert told == [True, False]
     assert (batch.status, batch.notes, [r.output for r in records]) == ("sealed", (), ["billing", "other"])
     for record in records:
         [loaded] = record.loading_evidence
