@@ -6,6 +6,7 @@ The same code runs when a run ends and when its server has died, so a crash lose
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from storage import checkpoints, effects
 from storage.attempts import FILE, Attempts, read_attempts
+from storage.errors import AtkError
 from storage.files import Stored, StoreDamaged
 from storage.frames import canonical
 from storage.projection import OpenRun, State
@@ -37,24 +39,23 @@ NOTE_LIMIT = 20
 def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool = True) -> dict[str, Any]:
     """Restores the worktree, writes `records.jsonl`, and returns the journal record that seals the batch.
 
+    An isolated run's folder is looked at and left to `clear_work`: it can hold nothing up.
+
     With `restore` false the worktree is left as it is, and the batch is contaminated.
 
     Raises:
         AtkError: The worktree holds content that is neither the run's nor the one before it; nothing was changed.
     """
     batch = state.get(Batch, run.batch_id)
-    with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
-        changed = worktree_differs(git, run.details, scratch)
-        if not restore:
-            changed = changed or ["(the worktree was left as it was)"]
-        elif run.details.get("switch"):
-            effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
+    changed = [] if "isolated" in run.details else _restored(project, run, restore=restore)
     attempts = read_attempts(project.store.full(f"evidence/{batch.id}/{FILE}"))
     if attempts.tail.state == "damaged":
         place = f" at byte {attempts.tail.offset}"
         raise StoreDamaged(path=attempts.path, place=place, reason=attempts.tail.reason)
+    if "isolated" in run.details and _made(batch, attempts):
+        changed = _apart_differs(project, run)
     stored = _write_records(project, batch.id, attempts)
-    around = _around(project, state, batch, attempts)
+    around = _around(project, state, run, attempts)
     sealed = _sealed(project, batch, attempts, stored, changed, around)
     files = {f"evidence/{batch.id}/{RECORDS}": stored}
     log = f"evidence/{batch.id}/{FILE}"
@@ -81,9 +82,34 @@ def worktree_differs(git: Git, details: Mapping[str, Any], scratch: str) -> list
     return sorted(set(found))
 
 
+def _restored(project: Project, run: OpenRun, *, restore: bool) -> list[str]:
+    """Puts back what lay in the worktree before the run, and returns what was not the Revision's."""
+    with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
+        changed = worktree_differs(git, run.details, scratch)
+        if not restore:
+            return changed or ["(the worktree was left as it was)"]
+        if run.details.get("switch"):
+            effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
+    return changed
+
+
+def _apart_differs(project: Project, run: OpenRun) -> list[str]:
+    """Returns what is not the Revision's in the folder of an isolated run, or why that cannot be told."""
+    isolated = checkpoints.Isolated.model_validate(run.details["isolated"])
+    if not os.path.isdir(isolated.project):
+        return [f"{isolated.folder} (which is gone)"]
+    with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
+        try:
+            return checkpoints.apart_differs(git, isolated, scratch)
+        except AtkError as error:  # an agent may leave anything there, and nobody else has to put it right
+            return [f"{isolated.folder} ({str(error).rstrip('.')})"]
+
+
 def clear_work(project: Project, run: OpenRun) -> None:
-    """Removes the raw output of a run whose masked copy is sealed."""
+    """Removes the raw output of a run whose masked copy is sealed, and the folder of an isolated one."""
     project.store.remove_tree(f"work/{run.batch_id}")
+    if isolated := run.details.get("isolated"):
+        checkpoints.remove_place(isolated["folder"], project.store.path)
 
 
 def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Stored:
@@ -111,12 +137,13 @@ class _Around:
         return self.findings.contaminated
 
 
-def _around(project: Project, state: State, batch: Batch, attempts: Attempts) -> _Around:
+def _around(project: Project, state: State, run: OpenRun, attempts: Attempts) -> _Around:
+    batch = state.get(Batch, run.batch_id)
     findings = _findings(project, batch)
-    made = sum(attempts.counts.values()) > batch.carried
+    made = _made(batch, attempts)
     notes = [*findings.drift, *findings.problems, *findings.notes, *_remarks(project, batch)]
     drifted = bool(findings.drift)
-    if made and not findings.ended and _followed_by_nobody(state.all(ProjectRecord)[0]):
+    if made and not findings.ended and _followed_by_nobody(state.all(ProjectRecord)[0], run):
         notes.append("The runtime was not looked at again after the run, so it may have changed meanwhile.")
         drifted = True
     if not made:  # nothing was measured, so nothing was measured on the wrong content
@@ -124,11 +151,16 @@ def _around(project: Project, state: State, batch: Batch, attempts: Attempts) ->
     return _Around(findings, tuple(notes), drifted)
 
 
-def _followed_by_nobody(project: ProjectRecord) -> bool:
+def _made(batch: Batch, attempts: Attempts) -> bool:
+    """Whether the run itself made attempts, besides those that it carried over."""
+    return sum(attempts.counts.values()) > batch.carried
+
+
+def _followed_by_nobody(project: ProjectRecord, run: OpenRun) -> bool:
     """Whether something of the runtime can change that the worktree does not show."""
     preparation = project.replay_preparation
-    asked = any(component.version_command for component in project.components)
-    return asked or (preparation is not None and preparation.mode == "command")
+    mode = run.details.get("preparation", preparation.mode if preparation else "stateless")
+    return mode == "command" or any(component.version_command for component in project.components)
 
 
 def _findings(project: Project, batch: Batch) -> RuntimeFindings:

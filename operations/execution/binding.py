@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations.context import Context
-from operations.execution import surrounding
+from operations.execution import isolation, surrounding
 from operations.execution.adapters.process import agent_process
+from operations.execution.heading import head_revision, require_head
 from operations.execution.wanted import Wanted, predecessor
 from operations.tuning import budget, continuing, lifecycle, retrying, running
 from operations.tuning.continuing import Attempted, Succession
 from operations.tuning.identity import declared_inputs, runner_digest
 from storage import contents, effects
-from storage.checkpoints import Change, changes_between, draft_changes, inverse
+from storage.checkpoints import Change, changes_between, draft_changes, inverse, revision_changes
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
@@ -24,11 +25,12 @@ from storage.schema.batches import Batch, Spending
 from storage.schema.candidates import Candidate
 from storage.schema.datasets import Case, Dataset
 from storage.schema.evidence import Slot
+from storage.schema.projects import Preparation
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 from storage.transaction import Transaction
-from storage.worktree import Head, Surroundings, ready, shown_path, surroundings
+from storage.worktree import Surroundings, ready, shown_path
 
 
 @dataclass(kw_only=True, eq=False)
@@ -58,18 +60,19 @@ class BoundRun:
         if not self.project.runnable:
             raise lifecycle.NotRunnable(step="run_evaluation")
         running.require_protected(self.project)
-        tx.require_free("worktree")
         self.round = tx.state.get(Round, wanted.round_id) if wanted.round_id else None
         self.plan: Plan | None = None
         self.batch_id = tx.new_id("batch")
         self.revision: Revision | None = None
         self.present: Revision | None = None
         self.switch: tuple[Change, ...] = ()
+        self.apart: isolation.Apart | None = None
         self.slots: list[Slot] = []
         if self.round is not None:
             self.plan = lifecycle.plan_of(self.round, "run_evaluation")
             allowed = ("ready", "optimizing") if wanted.phase == "incremental" else ("optimizing", "finalizing")
             lifecycle.require_status(self.round, f"a run of phase {wanted.phase}", *allowed)
+        tx.require_free(*self.claims)
         self.dataset = tx.state.get(Dataset, self._dataset_id())
         self.cases = {c.id: c for c in contents.cases(context.project, tx.state, self.dataset.id)}
         self.process = agent_process(self.project, context.root, timeout_seconds=self.timeout)
@@ -92,10 +95,13 @@ class BoundRun:
     # ---- which content ------------------------------------------------------------------------------------
 
     def bind(self, git: Git, scratch: str) -> dict[str, Any]:
-        """Finds the Revision and the changes that bring the worktree to it. Returns what sealing the run needs."""
+        """Finds the Revision and what brings it to where it runs. Returns what sealing the run needs."""
+        if self.round is not None and self.isolated:
+            return self._bind_apart(git, self.round)
         head = ready(git)
         if self.round is None:
-            present, around = self._head(git, head)
+            require_head(git, head, self.wanted.revision_commit)
+            present, around = head_revision(git, head, self.project, self.tx, self.context.timestamp)
         else:
             lifecycle.require_at(self.round, head=head.commit, branch=head.branch)
             around = Surroundings.model_validate(self.round.surroundings)
@@ -110,9 +116,10 @@ class BoundRun:
             surrounding.require_inputs(git, self.round, self.project, self.tx.state.all(Candidate))
         self.present = present
         revision = self._revision(present)
-        self.switch = switch = changes_between(git, present.commit, revision.commit, around.raw)
+        raw = isolation.exact_bytes(git, self.round, self.tx.state.all(Candidate)) if self.round else {}
+        self.switch = switch = revision_changes(git, present.commit, revision.commit, raw)
         baseline = self.round.baseline_commit if self.round else head.commit
-        own = {c.path for c in changes_between(git, baseline, revision.commit, around.raw)}
+        own = {c.path for c in changes_between(git, baseline, revision.commit, {})}
         if self.round is not None:
             own |= surrounding.adopted_paths(git, self.round)
         back = effects.rewrite(inverse(switch), around.folders) if switch else None
@@ -123,34 +130,66 @@ class BoundRun:
             "own_changes": [{"path": path} for path in sorted(own)],
             "switch": bool(switch),
             "switch_back": back,
+            **self._lasting,
         }
 
-    def _head(self, git: Git, head: Head) -> tuple[Revision, Surroundings]:
-        given = self.wanted.revision_commit
-        if given is None or not head.commit.startswith(given.lower()):
-            problem = (
-                "without a Round, revision_commit has to be HEAD"
-                if given
-                else "neither round_id nor revision_commit is given"
-            )
-            raise running.RevisionMismatch(
-                given=given or self.wanted.revision_id or "(nothing)", problem=problem, possible=[head.commit]
-            )
-        around = surroundings(git, declared_inputs(self.project))
-        if around.dirty:
-            raise lifecycle.FilesInTheWay(paths=sorted(shown_path(git, path) for path in around.dirty))
-        for known in self.tx.state.all(Revision):
-            if (known.origin, known.commit, known.surroundings_digest) == ("head", head.commit, around.digest):
-                return known, around
-        fresh = Revision(
-            id=self.tx.new_id("revision"),
-            origin="head",
-            commit=head.commit,
-            tree=head.tree,
-            surroundings_digest=around.digest,
-            created_at=self.context.timestamp,
+    def _bind_apart(self, git: Git, value: Round) -> dict[str, Any]:
+        """Binds the run to a folder of its own; whatever the user does in theirs, HEAD included, is no matter."""
+        state = self.tx.state
+        pending = state.find(Candidate, value.pending_candidate_id)
+        sealed = pending.revision_id if pending is not None and pending.status != "draft" else None
+        revision = self._revision(state.get(Revision, sealed or value.current_revision_id))
+        candidates = state.all(Candidate)
+        ours = {change["path"] for c in candidates if c.round_id == value.id for change in c.changes}
+        ours |= surrounding.adopted_paths(git, value)
+        self.apart = isolation.apart(git, value, self.project, revision, candidates, batch_id=self.batch_id, ours=ours)
+        self.process = agent_process(
+            self.project, self.context.root, timeout_seconds=self.timeout, worktree=self.apart.isolated.project
         )
-        return fresh, around
+        return {
+            "commit": revision.commit,
+            "surroundings": {},
+            "inputs": list(self.apart.isolated.inputs),
+            "isolated": self.apart.isolated.model_dump(mode="json"),
+            **self._lasting,
+        }
+
+    def put_in_place(self, git: Git, scratch: str) -> None:
+        """Brings the Revision to where it runs: the run is recorded, and undone by its sealing.
+
+        Raises:
+            AtkError: The content is not what it has to be; nothing of the user's was changed.
+            OSError: The folder of an isolated run cannot be written.
+        """
+        if self.apart is not None:
+            self.apart.put(git, store=self.context.project.store.path, scratch=scratch)
+        elif self.switch:
+            effects.make_it_so(git, [effects.rewrite(self.switch)], since_ns=0, scratch=scratch)
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the frozen plan says that Revisions run in a folder of their own."""
+        return self.plan is not None and self.plan.replay == "isolated"
+
+    @property
+    def root(self) -> str:
+        """Where the project's folder is while the Revision runs."""
+        return self.context.root if self.apart is None else self.apart.isolated.project
+
+    @property
+    def preparation(self) -> Preparation:
+        """What prepares the runtime before the batch."""
+        return running.preparation_of(self.plan, self.project)
+
+    @property
+    def claims(self) -> list[str]:
+        """What the run relies on for as long as it goes on."""
+        runtime = ["runtime"] if self.preparation.mode == "command" else []
+        return runtime if self.isolated else ["worktree", *runtime]
+
+    @property
+    def _lasting(self) -> dict[str, Any]:
+        return {"claims": self.claims, "preparation": self.preparation.mode}
 
     def _present(self, value: Round) -> Revision:
         """The Revision that the worktree holds now."""

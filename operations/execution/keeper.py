@@ -30,6 +30,7 @@ from storage.owners import Owner, is_alive
 from storage.project import Project
 from storage.runs import REMARKS
 from storage.schema.batches import Batch
+from storage.schema.projects import Preparation
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Round
 from storage.transaction import Call
@@ -71,6 +72,9 @@ class Begun:
     commit: str
     back: tuple[str, str] | None
     """The tree and commit that the worktree has after the run, where they are others."""
+    root: str
+    """Where the Revision's content is."""
+    preparation: Preparation
 
 
 def keep(project: Project, call: Call, begun: Begun) -> None:
@@ -113,11 +117,12 @@ def _run(project: Project, begun: Begun) -> None:
             measured = measuring.begin(
                 begun.configuration,
                 begun.process,
-                root=project.root,
+                root=begun.root,
                 work_folder=work,
                 tree=begun.tree,
                 commit=begun.commit,
                 masker=project.masker,
+                preparation=begun.preparation,
                 cancelled=lambda: os.path.lexists(stop),
             )
     except (AtkError, OSError) as trouble:
@@ -178,8 +183,8 @@ def _settled(project: Project, call: Call) -> bool:
 
 def _prepare_again(project: Project, begun: Begun, back: tuple[str, str]) -> None:
     """Lets the runtime follow the worktree back to the content that it had before the run."""
-    spec = begun.configuration.replay_preparation
-    if spec is None or spec.mode == "stateless":
+    spec = begun.preparation
+    if spec.mode == "stateless":
         return
     try:
         with prepare(

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from operations.tuning.identity import runner_digest
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.candidates import Issue
 from storage.schema.datasets import Case, Dataset
-from storage.schema.projects import Project
-from storage.schema.rounds import Budget, Plan, Repeatability, ReplayPreparation, Round, Rule
+from storage.schema.projects import Preparation, Project
+from storage.schema.rounds import Budget, Plan, Repeatability, Replay, ReplayPreparation, Round, Rule
 
 RULE_VERSION = 1
 DEFAULT_REPEATS = 5
+IN_PLACE: Replay = "in_place"
 ValueT = TypeVar("ValueT")
 
 
@@ -168,7 +171,6 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     if not choices.take("commit_authorized", True):  # noqa: FBT003 - a default, not a flag
         problem = "is false, and keeping a candidate is a commit"
         raise PlanInvalid(round_id=where, field="commit_authorized", given=["false"], problem=problem)
-    preparation = given.get("replay_preparation")
     return Plan(
         dataset_id=stored.dataset.id,
         case_ids=case_ids,
@@ -202,17 +204,37 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
         timeout_is_failure=choices.take("timeout_is_failure", False),  # noqa: FBT003 - a default, not a flag
         primary_dimension=primary,
         required_dimensions=required,
-        replay="in_place",
-        replay_preparation=ReplayPreparation(**preparation) if preparation else _stateless(choices),
+        replay=choices.take("replay", IN_PLACE),
+        replay_preparation=_preparation(choices, stored),
         commit_authorized=True,
         defaults=tuple(choices.defaults),
         frozen_after_record=stored.position,
     )
 
 
-def _stateless(choices: _Choices) -> ReplayPreparation:
-    choices.defaults.append("replay_preparation")
-    return ReplayPreparation()
+def _preparation(choices: _Choices, stored: Stored) -> ReplayPreparation:
+    """Returns what prepares the runtime before every batch of every Revision: the caller's word, else the project's."""
+    given = choices.given.get("replay_preparation")
+    if given is None:
+        choices.defaults.append("replay_preparation")
+        known = stored.project.replay_preparation or Preparation()
+        return ReplayPreparation(**known.model_dump(), source="project")
+    where, field = stored.round.id, "replay_preparation"
+    try:
+        found = ReplayPreparation.model_validate({"mode": "command", **given, "source": "plan"})
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        at = ".".join([field, *(str(part) for part in first["loc"])])
+        known_fields = ", ".join(name for name in ReplayPreparation.model_fields if name != "source")
+        problem = f"cannot be used ({first['msg']}); its fields are {known_fields}"
+        raise PlanInvalid(round_id=where, field=at, given=list(given), problem=problem) from None
+    if found.mode == "command" and not (found.argv or found.service):
+        problem = "of mode command needs an argv or a service"
+        raise PlanInvalid(round_id=where, field=field, given=list(given), problem=problem)
+    if found.mode == "stateless" and (found.argv or found.service or found.probe):
+        problem = "of mode stateless runs nothing: leave argv, service and probe out, or set mode to command"
+        raise PlanInvalid(round_id=where, field=field, given=list(given), problem=problem)
+    return found
 
 
 def _issues(choices: _Choices, stored: Stored) -> list[Issue]:

@@ -9,7 +9,7 @@ from typing import Literal
 from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch, Spending
 from storage.schema.candidates import Candidate
-from storage.schema.projects import Project
+from storage.schema.projects import Preparation, Project
 from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 
@@ -107,6 +107,14 @@ def spending(project: Project, metric: Metric, limit: float) -> Spending:
     if declared is not None:
         return Spending(metric=metric, limit=limit, source=declared.source, trust="independent")
     return Spending(metric=metric, limit=limit, source="agent_sidecar", trust="self_reported")
+
+
+def preparation_of(plan: Plan | None, project: Project) -> Preparation:
+    """Returns what prepares the runtime before a batch: what the plan froze, else what the project has."""
+    frozen = plan.replay_preparation if plan else None
+    if frozen is None or frozen.source is None:
+        return project.replay_preparation or Preparation()
+    return frozen
 
 
 def require_protected(project: Project) -> None:

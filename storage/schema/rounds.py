@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from storage.schema.base import Commit, Digest, ObjectId, Record, Value
 from storage.schema.probes import ProbePermission
+from storage.schema.projects import Preparation
 
 RoundStatus = Literal[
     "analysis_only",
@@ -37,13 +38,16 @@ class Budget(Value):
     candidates: int
 
 
-class ReplayPreparation(Value):
-    """What makes the runtime follow a changed worktree."""
+Replay = Literal["in_place", "isolated"]
+"""Where a Revision runs: in the user's own folder, or in one of its own outside it."""
 
-    mode: Literal["stateless", "command"] = "stateless"
+
+class ReplayPreparation(Preparation):
+    """What makes the runtime follow the Revision that is to run, as the plan froze it."""
+
     reason: str = "the command reads its files at every start"
-    argv: tuple[str, ...] = ()
-    timeout_seconds: int = 120
+    source: Literal["plan", "project"] | None = None
+    """Who said so; None in plans that were frozen while the project's preparation always held."""
 
 
 class Plan(Value):
@@ -82,7 +86,7 @@ class Plan(Value):
     timeout_is_failure: bool
     primary_dimension: str
     required_dimensions: tuple[str, ...]
-    replay: Literal["in_place"]
+    replay: Replay
     replay_preparation: ReplayPreparation
     commit_authorized: bool
     defaults: tuple[str, ...]

@@ -92,6 +92,12 @@ def sealed(target: Target) -> str:
 def judged(target: Target, result: Any = "pass") -> str:
     """Gives that candidate a Validation. Returns the candidate's id."""
     candidate_id = sealed(target)
+    validate(target, candidate_id, result)
+    return candidate_id
+
+
+def validate(target: Target, candidate_id: str, result: Any = "pass") -> None:
+    """Gives a sealed candidate a Validation."""
     candidate = target.state.get(Candidate, candidate_id)
     statistics = GateStatistics(
         rule="counts",
@@ -134,4 +140,3 @@ def judged(target: Target, result: Any = "pass") -> str:
         created_at=AT,
     )
     store(target, validation)
-    return candidate.id

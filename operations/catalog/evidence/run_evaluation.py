@@ -20,9 +20,9 @@ from operations.reading import counted
 from operations.tuning import budget, continuing, lifecycle, retrying, running
 from storage.attempts import FILE, carried_frames
 from storage.checkpoints import IsolatedContentDiffers, NoPlaceOutside
+from storage.founding import KEY
 from storage.frames import canonical
 from storage.owners import Owner
-from storage.project import KEY
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch, UnknownAuthorization

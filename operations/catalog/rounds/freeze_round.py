@@ -10,7 +10,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.execution import surrounding
+from operations.execution import isolation, surrounding
 from operations.tuning import comparing, freezing, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
@@ -41,11 +41,6 @@ _INSTEAD = (
 class BudgetGiven(Model):
     executions: Annotated[int | None, Field(ge=1, description="All attempts of the Round.")] = None
     candidates: Annotated[int | None, Field(ge=1, description="Drafts. Default: one an Issue.")] = None
-
-
-class PreparationGiven(Model):
-    mode: Literal["stateless"]
-    reason: Annotated[str, Field(min_length=1)]
 
 
 class PlanGiven(Model):
@@ -84,7 +79,14 @@ class PlanGiven(Model):
     ] = None
     primary_dimension: Annotated[str | None, Field(description="Default: the first of the specification.")] = None
     required_dimensions: Annotated[list[str] | None, Field(description="Default: all.")] = None
-    replay_preparation: Annotated[PreparationGiven | None, Field(description="Default: stateless.")] = None
+    replay: Annotated[
+        Literal["in_place", "isolated"] | None,
+        Field(description="Default in_place. isolated: in a folder outside yours, with committed and declared files."),
+    ] = None
+    replay_preparation: Annotated[
+        dict[str, Any] | None,
+        Field(description="Before each batch; default: the project's. mode stateless, or command with its fields."),
+    ] = None
     commit_authorized: Annotated[bool | None, Field(description="Whether a keep may commit. Default true.")] = None
 
 
@@ -192,6 +194,7 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
     looks = {c: charged[f] for c, f in plan.case_fingerprints.items() if f in charged}
     detectable = planning.check_plan(plan, looks=looks)
     warnings = [f"{said} {_INSTEAD}" for said in detectable.get("warnings", [])]
+    warnings += _of_replay(context, value, project, plan)
     used_judgers = dict.fromkeys(a.judger_id for a in state.all(Assessment) if a.batch_id in evidence)
     if not given.get("judger_id") and len(used_judgers) > 1:
         warnings.append(
@@ -199,6 +202,19 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
             "newest assessment's. Give plan.judger_id, and plan.spec_id, for another."
         )
     return _Planned(plan, value, detectable, warnings)
+
+
+def _of_replay(context: Context, value: Round, project: ProjectRecord, plan: Plan) -> list[str]:
+    """Returns what a person has to know about how Revisions are run, and refuses a target that does not allow it."""
+    said = []
+    if plan.replay == "isolated":
+        with context.project.git() as git:
+            if problem := isolation.unfit(git, value, project, plan):
+                raise freezing.PlanInvalid(round_id=value.id, field="replay", given=["isolated"], problem=problem)
+            said += isolation.cautions(git, value)
+    if plan.replay_preparation.mode == "command" and not plan.replay_preparation.probe:
+        said.append("replay_preparation has no probe, so nothing proves that the runtime is the Revision's.")
+    return said
 
 
 def _repeated(request: FreezeRoundRequest) -> tuple[dict[str, Any], dict[str, str]]:
