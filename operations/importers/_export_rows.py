@@ -1,4 +1,4 @@
-"""Reads the rows of an export in JSON, JSONL or CSV, one at a time; what cannot be read is told with its place."""
+"""Reads the rows of an export one at a time, whatever its format; what cannot be read is told with its place."""
 
 from __future__ import annotations
 
@@ -6,69 +6,28 @@ import codecs
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from operations.importers._json_stream import JsonBroken, stream_rows
 from operations.importers._json_values import parse, why
+from operations.importers._parquet import parquet_rows
+from operations.importers._raw_rows import (
+    MAX_FIELDS,
+    MAX_KEY,
+    Damage,
+    HeaderUnusable,
+    RawRow,
+    TooManyColumns,
+    check_names,
+)
 from operations.importers._rows import MAX_LINE, long_cells
-from operations.importers._streams import EvidenceRefused, ExportFormatUnknown, Opened, format_of
+from operations.importers._streams import ExportFormatUnknown, Opened, format_of
 
-MAX_KEY = 1024
-"""Characters of a field's name in a row."""
-
-MAX_FIELDS = 5_000
-"""Fields of one row, and columns of a CSV."""
+__all__ = ["MAX_FIELDS", "MAX_KEY", "Damage", "HeaderUnusable", "RawRow", "TooManyColumns", "rows_of"]
 
 AT_ONCE = 100
 """Rows of a CSV that are read together."""
 
 _BOM = codecs.BOM_UTF8
-
-
-@dataclass(kw_only=True, eq=False)
-class TooManyColumns(EvidenceRefused):
-    """A CSV's header is wider than any export's."""
-
-    message = "{path} has more than {limit} columns. Nothing was stored. Export only the fields that are needed."
-
-    path: str
-    limit: int = MAX_FIELDS
-
-
-@dataclass(kw_only=True, eq=False)
-class HeaderUnusable(EvidenceRefused):
-    """A CSV's first row does not name its columns."""
-
-    message = "The header of {path} cannot be used: {reason}. Nothing was stored. Give each column a name of its own."
-
-    path: str
-    reason: str
-
-
-@dataclass(slots=True)  # frozen ones take several times as long to make
-class RawRow:
-    """A row as it was read, or why it could not be. `raw` is its JSON where the file holds that as one line."""
-
-    number: int
-    line: int | None
-    pointer: str | None
-    value: dict[str, Any]
-    raw: bytes | None = None
-    plain: bool = True
-    """Whether the fast parser gave the value: then every number in it is one."""
-    around: dict[str, Any] | None = None
-    """The members of the document that came before the array in which the row stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A row that could not be read. `torn`: the file ends inside it, as an interrupted append leaves it."""
-
-    number: int
-    line: int | None
-    reason: str
-    torn: bool = False
 
 
 def rows_of(opened: Opened) -> Iterator[RawRow | Damage]:
@@ -84,6 +43,8 @@ def rows_of(opened: Opened) -> Iterator[RawRow | Damage]:
             return _json(opened)
         case "csv":
             return _csv(opened)
+        case "parquet":
+            return parquet_rows(opened)
         case _:
             raise ExportFormatUnknown(path=opened.path)
 
@@ -170,7 +131,7 @@ def _csv(opened: Opened) -> Iterator[RawRow | Damage]:
     try:
         for line, cells in _cells(opened):
             if header is None:
-                _check_header(opened.path, cells)
+                check_names(opened.path, cells)
                 header = cells
             elif cells:
                 number += 1
@@ -201,13 +162,3 @@ def _cells(opened: Opened) -> Iterator[tuple[int, list[str]]]:
         yield from some
     if wrong is not None:
         raise wrong
-
-
-def _check_header(path: str, header: list[str]) -> None:
-    if len(header) > MAX_FIELDS:
-        raise TooManyColumns(path=path)
-    if long := [name for name in header if len(name) > MAX_KEY]:
-        raise HeaderUnusable(path=path, reason=f"a column's name is {len(long[0])} characters long")
-    if len(set(header)) != len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise HeaderUnusable(path=path, reason=f"it names {twice[:80]!r} more than once")

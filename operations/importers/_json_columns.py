@@ -14,7 +14,7 @@ def json_columns(samples: Sequence[Sample]) -> list[str]:
     """Returns the columns of CSV files whose cells hold JSON."""
     found: dict[str, None] = {}
     for sample in samples:
-        if format_of(sample.name) == "csv":
+        if format_of(sample.name) in ("csv", "parquet"):
             for row in sample.rows:
                 found |= {name: None for name, cell in row.value.items() if str(cell).lstrip()[:1] in ("{", "[")}
                 found |= {name: None for name, cell in row.value.items() if str(cell)[:2] in ('"{', '"[')}

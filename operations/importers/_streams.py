@@ -23,7 +23,10 @@ FREE_BYTES = 64 * 1024 * 1024
 MAX_RATIO = 200
 """Unpacked bytes for each packed one, beyond `FREE_BYTES`. Exports of JSON reach 10 to 60."""
 
-FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+PIECE = 2048
+"""Bytes of a .zst file that are unpacked at once: no more than 64 MiB can come of them."""
+
+FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 PACKED = (".gz", ".zst")
 
 
@@ -41,7 +44,7 @@ class ExportFormatUnknown(EvidenceRefused):
     """A file's name does not say what it holds."""
 
     message = (
-        "{path} is in no format that is read: .json, .jsonl, .ndjson or .csv, each also with .gz or .zst. "
+        "{path} is in no format that is read: .json, .jsonl, .ndjson or .csv, each also with .gz or .zst, or .parquet. "
         "Export it in one of these."
     )
 
@@ -71,23 +74,15 @@ class UnpacksTooFar(EvidenceRefused):
     ratio: int = MAX_RATIO
 
 
-@dataclass(kw_only=True, eq=False)
-class ZstandardMissing(EvidenceRefused):
-    """Reading .zst needs a package that is not installed."""
-
-    message = (
-        "{path} is compressed with Zstandard, and the package zstandard is not installed. Install it beside ATK "
-        "(for instance `uv tool install atk-mcp --with zstandard`), or unpack the file."
-    )
-
-    path: str
-
-
 def format_of(name: str) -> str | None:
-    """Returns `json`, `jsonl` or `csv` as the file's name says, in any case and packed or not; else None."""
+    """Returns `json`, `jsonl`, `csv` or `parquet` as the file's name says, in any case; else None.
+
+    All but Parquet, which is packed by itself, may be packed.
+    """
     stem, ending = os.path.splitext(name.lower())
     if ending in PACKED:
         ending = os.path.splitext(stem)[1]
+        return None if ending == ".parquet" else FORMATS.get(ending)
     return FORMATS.get(ending)
 
 
@@ -111,6 +106,15 @@ class Counted(io.RawIOBase):
         self._hash.update(view[:got])
         self.count += got
         return int(got)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def at(self, place: int, size: int) -> bytes:
+        """Returns the file's bytes from `place` on, at most `size`, beside what passes."""
+        return os.pread(self._file.fileno(), size, place)
 
     def drain(self) -> None:
         """Reads what is left, so that the digest is the whole file's."""
@@ -147,8 +151,6 @@ class Opened:
                 if not self.packed:
                     raise
                 raise PackedFileDamaged(path=self.path, reason=str(error)) from None
-            except _zstd_errors() as error:
-                raise PackedFileDamaged(path=self.path, reason=str(error)) from None
             if not chunk:
                 return
             self.unpacked += len(chunk)
@@ -163,7 +165,6 @@ def opened(path: str) -> Iterator[Opened]:
 
     Raises:
         SourceNotRegular: There is no such file.
-        ZstandardMissing: It ends in .zst and the package is absent.
     """
     with open_regular(path) as file:
         counted = Counted(file)
@@ -172,21 +173,51 @@ def opened(path: str) -> Iterator[Opened]:
         if ending == ".gz":
             stream = gzip.GzipFile(fileobj=cast("BinaryIO", io.BufferedReader(counted, CHUNK)))
         elif ending == ".zst":
-            stream = _zstandard(path).ZstdDecompressor().stream_reader(counted, read_across_frames=True)
+            stream = _Zstandard(counted)
         else:
             stream = io.BufferedReader(counted, CHUNK)
         yield Opened(path, counted, stream, packed=ending in PACKED)
 
 
-def _zstandard(path: str) -> Any:  # noqa: ANN401 - an optional package
-    try:
-        return importlib.import_module("zstandard")
-    except ImportError:
-        raise ZstandardMissing(path=path) from None
+class _Zstandard:
+    """Unpacks the frames of a .zst file, one after the other. The package's own reader takes half a frame for one."""
 
+    def __init__(self, packed: Counted) -> None:
+        self._package = importlib.import_module("zstandard")
+        self._packed = packed
+        self._frame = self._package.ZstdDecompressor().decompressobj()
+        self._begun = False
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
-    try:
-        return (importlib.import_module("zstandard").ZstdError,)
-    except ImportError:
-        return ()
+    def read(self, size: int) -> bytes:
+        """Returns the next bytes, some more than `size`; nothing at the end.
+
+        Raises:
+            EOFError: The file ends within a frame.
+            OSError: It is not what it should be.
+        """
+        found: list[bytes] = []
+        got = 0
+        while got < size:
+            piece = self._packed.read(PIECE)
+            if not piece:
+                if self._begun:
+                    raise EOFError("it ends within a frame")
+                break
+            found.append(self._unpacked(piece))
+            got += len(found[-1])
+        return b"".join(found)
+
+    def _unpacked(self, piece: bytes) -> bytes:
+        found = b""
+        while piece:
+            self._begun = True
+            try:
+                found += self._frame.decompress(piece)
+            except self._package.ZstdError as error:
+                raise OSError(str(error)) from None
+            if not self._frame.eof:
+                break
+            piece = self._frame.unused_data
+            self._frame = self._package.ZstdDecompressor().decompressobj()
+            self._begun = False
+        return found

@@ -18,10 +18,11 @@ from operations.importers._fields import MappingSourceMissing, RowTooWide, Value
 from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
 from operations.importers._intake import Guard
 from operations.importers._mapping import MappingNotRead
+from operations.importers._parquet import ParquetMissing, ParquetUnreadable
 from operations.importers._results import Columns, ResultsColumnMissing, ResultsMappingMissing
 from operations.importers._rows import SourceNotRegular, read_by
 from operations.importers._source import Options, Source
-from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar, ZstandardMissing
+from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar
 from operations.importers.evidence import EvidenceImport, ImportStopped, NoEvidence, TooManyDamaged, TraceTooLarge
 from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
@@ -64,7 +65,7 @@ class ImportEvidenceRequest(WriteRequest):
         Field(
             min_length=1,
             description="A file or folder, absolute or relative to the project: .json, .jsonl, .ndjson, .csv, also "
-            "with .gz or .zst.",
+            "with .gz or .zst, and .parquet.",
         ),
     ]
     source_kind: Annotated[
@@ -143,7 +144,8 @@ def _again(_: ImportEvidenceRequest, __: Context, recorded: ImportEvidenceRespon
         ExportFormatUnknown,
         PackedFileDamaged,
         UnpacksTooFar,
-        ZstandardMissing,
+        ParquetMissing,
+        ParquetUnreadable,
         TooManyColumns,
         HeaderUnusable,
         RowTooWide,

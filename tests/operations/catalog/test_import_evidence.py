@@ -11,7 +11,7 @@ import pytest
 from operations.importers._fields import MappingSourceMissing, ValuesConflict
 from operations.importers._folders import RolesUnknown, RoleWithoutFile
 from operations.importers._results import ResultsColumnMissing, ResultsMappingMissing
-from operations.importers._streams import PackedFileDamaged, UnpacksTooFar, ZstandardMissing
+from operations.importers._streams import PackedFileDamaged, UnpacksTooFar
 from operations.importers.evidence import ImportStopped, NoEvidence, TooManyDamaged
 from operations.invocation import invoke
 from operations.registry import all_operations
@@ -255,12 +255,6 @@ def test_a_torn_or_foreign_packed_file_and_a_bomb_are_refused(imports, write):
     with pytest.raises(UnpacksTooFar):
         imports.send(write("bomb.jsonl.gz", raw=gzip.compress(b" " * (80 << 20))), **TRACES)
     assert imports.project.store.names("evidence") == []
-
-
-def test_reading_zstandard_without_its_package_says_what_to_install(imports, write, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(ZstandardMissing, match="uv tool install atk-mcp --with zstandard"):
-        imports.send(write("t.jsonl.zst", raw=b"\x28\xb5\x2f\xfd"), **TRACES)
 
 
 @pytest.mark.parametrize(
