@@ -62,11 +62,19 @@ def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unr
             runs.clear_work(project, run)
         except AtkError as error:
             unresolved.append(Unresolved(run.number, "run_evaluation", error))
+    return _seal_probes(project, state, held, unresolved), unresolved
+
+
+def _seal_probes(project: Project, state: State, held: Held, unresolved: list[Unresolved]) -> State:
     for probe in probes.open_probes(state):
-        if not is_alive(project.store, probe.owner):
+        if is_alive(project.store, probe.owner):
+            continue
+        try:
             state = project.append(probes.sealed_body(project, state, probe), held)
             project.forget(probe.owner)
-    return state, unresolved
+        except AtkError as error:
+            unresolved.append(Unresolved(state.written[probe.kind, probe.id], "diagnostic_probe", error))
+    return state
 
 
 def _finish(project: Project, intent: OpenIntent, held: Held) -> State:

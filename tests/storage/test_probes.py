@@ -1,6 +1,7 @@
 """A probe is sealed from whatever its log says, whole or not, and sealing can be done again."""
 
 import json
+import os
 
 import pytest
 
@@ -152,3 +153,13 @@ def test_work_that_a_dead_probe_left_is_taken_away(project):
     project.store.make_folders(f"work/scratch-{owner.nonce}/1")
     assert sealed(project, owner, None).status == "interrupted"
     assert project.store.names("work") == []
+
+
+def test_a_store_in_which_a_probe_cannot_be_sealed_says_so_and_goes_on(project):
+    owner = opened(project)
+    os.rename(project.store.full("evidence/probe-2-test"), project.store.full("evidence/elsewhere"))
+    os.symlink("elsewhere", project.store.full("evidence/probe-2-test"))
+    owner.release()
+    state = project.settle(call_of("next"))
+    assert state.get(Probe, "probe-2-test").status == "running"
+    assert [(found.operation, found.number) for found in project.unresolved] == [("diagnostic_probe", 2)]

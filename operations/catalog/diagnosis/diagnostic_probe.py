@@ -150,6 +150,9 @@ def _prepared(request: DiagnosticProbeRequest, context: Context, tx: Transaction
     if value is not None:
         lifecycle.require_status(value, "diagnostic_probe", "analysis_only", "ready", "optimizing", "finalizing")
     issue = state.get(Issue, request.issue_id) if request.issue_id else None
+    if issue and value and issue.round_id != value.id:
+        problem, own = f"is an Issue of {issue.round_id}", [i.id for i in state.all(Issue) if i.round_id == value.id]
+        raise rules.ProbeInputRefused(field="issue_id", problem=problem, given=[issue.id], allowed=own[-5:])
     scope_id, permission = rules.permitted(request.probe_authorization_id, value, configuration)
     require_protected(configuration)
     script = script_of(permission, context.root)

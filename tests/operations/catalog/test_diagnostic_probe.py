@@ -9,6 +9,7 @@ import pytest
 
 from atk_mcp.results import of_response
 from operations.execution.permitting import ProbePermissionInvalid, ProbeScriptChanged
+from operations.importers import _attachments
 from operations.invocation import invoke
 from operations.registry import all_operations
 from operations.tuning.diagnosis import DiagnosisRefused
@@ -154,6 +155,28 @@ def test_secrets_are_masked_before_they_are_stored_or_shown(probed):
             assert name == "look.py" or b"abc123def456" not in data
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_attachments_are_the_datasets_bytes_or_refused_by_name(at, kept, monkeypatch):
+    if not kept:
+        monkeypatch.setattr(_attachments.KeptAttachments, "keep", lambda *_: None)
+    target = at("initialized")
+    target.write("data/letter.txt", "a letter\n")
+    target.write("data/cases.jsonl", json.dumps({"id": "a", "input": "x", "attachments": ["letter.txt"]}) + "\n")
+    target.write(".git/info/exclude", "data\n")
+    target.call("store_dataset", source="data/cases.jsonl")
+    script = "import json, sys\nprint(open(json.load(open(sys.argv[1]))[0]['path']).read())\n"
+    made = Probed(target, script, command=[sys.executable, ".atk/probes/look.py", "{attachments_file}"])
+    assert made.ask(case_ids=["a"]).executions[0]["output"] == "a letter\n\n"
+
+    target.write("data/letter.txt", "another letter\n")
+
+    if kept:
+        assert made.ask(case_ids=["a"]).executions[0]["output"] == "a letter\n\n"
+    else:
+        with pytest.raises(ProbeInputRefused, match=r"letter\.txt"):
+            made.ask(case_ids=["a"])
+
+
 # ---- permission ----------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +264,17 @@ def test_an_issue_or_a_round_that_is_not_there_is_refused(probed):
     for field in ("issue_id", "round_id", "dataset_id"):
         with pytest.raises(UnknownObject):
             made.ask(**{field: "nothing-1-none", "case_ids": ["refund-1"]})
+
+
+def test_an_issue_of_another_round_is_refused(at):
+    target = at("diagnosed")
+    made = Probed(target)
+    with pytest.raises(ProbeInputRefused, match="is an Issue of"):
+        made.ask(issue_id=target.issue_id)
+    issues = [{"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["refund-1"]}]
+    own = target.call("store_diagnosis", round_id=made.round_id, issues=issues).issue_id
+    assert made.ask(issue_id=own, case_ids=["refund-1"]).status == "completed"
+    assert made.probes[-1].issue_id == own
 
 
 def test_nothing_starts_while_an_effect_is_unprotected(at):
@@ -436,6 +470,26 @@ def test_a_probe_that_ignores_its_end_is_killed(probed):
     )
     answer = made.ask()
     assert answer.executions[0]["status"] == "timeout"
+
+
+def test_a_probe_that_kills_what_watches_it_is_ended_with_all_that_it_started(probed, tmp_path):
+    pid = tmp_path / "pid"
+    kill = "os.kill(os.getppid(), 9)\ntime.sleep(600)\n"
+    made = probed(f"PID = {str(pid)!r}\n{DAEMON}{kill}")
+    answer = made.ask(case_ids=["refund-1", "refund-2"])
+    assert [each["status"] for each in answer.executions] == ["infra_error", "infra_error"]
+    assert (answer.status, answer.executions_left) == ("completed", 3)
+    assert survivors([int(pid.read_text())]) == []
+    assert clean(made.target)
+
+
+def test_a_probe_that_takes_its_own_folder_away_spoils_only_itself(probed):
+    made = probed(
+        "import os, shutil, sys\nshutil.rmtree(os.path.dirname(os.path.dirname(sys.argv[1])))\nprint('gone')\n"
+    )
+    answer = made.ask(case_ids=["refund-1", "refund-2"])
+    assert [each["exit_code"] for each in answer.executions] == [0, 2]
+    assert clean(made.target)
 
 
 def test_twenty_noisy_executions_fit_one_answer(at):

@@ -11,6 +11,7 @@ from typing import Any
 from storage.projection import State
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.datasets import Dataset
+from storage.schema.probes import Probe
 from storage.schema.rounds import Revision, Round
 from tests.support import rounds
 from tests.support.projects import FIX, PROMPT, Target
@@ -123,6 +124,25 @@ def _rejected(target: Target, state: State, response: Mapping[str, Any]) -> None
     assert not os.path.lexists(target.path("notes"))
 
 
+def _before_probe(target: Target) -> Mapping[str, Any]:
+    _the_users(target)
+    permission = {"id": "look", "command": ["cat", "prompt.txt"], "isolation_ref": "it reads", "max_calls": 2}
+    round_id = target.call("create_round", probe_permissions=[permission]).round_id
+    return {"round_id": round_id, "probe_authorization_id": "look", "question": "What is in force?"}
+
+
+def _probed(target: Target, state: State, response: Mapping[str, Any]) -> None:
+    (probe,) = state.all(Probe)
+    assert probe.id == response["probe_id"]
+    kept = target.call("read_record", record_id=probe.id, field="records").value
+    assert [record["output"] for record in kept] == [PROMPT] * probe.counts.get("completed", 0)
+    assert probe.charged == 2 - response["executions_left"] <= 1
+    if probe.status == "completed":
+        assert (probe.end_reason, probe.charged, len(kept)) == ("all_done", 1, 1)
+    else:
+        assert (probe.status, probe.end_reason) == ("interrupted", "server_gone")
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -131,5 +151,6 @@ SCENARIOS = {
         Scenario("seal_candidate", "seal_candidate", _before_seal, _sealed),
         Scenario("keep", "decide_candidate", _before_decision("keep"), _kept, moves_branch=True),
         Scenario("reject", "decide_candidate", _before_decision("reject"), _rejected, restores=True),
+        Scenario("probe", "diagnostic_probe", _before_probe, _probed),
     )
 }
