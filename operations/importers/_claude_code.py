@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from operations.importers._cells import has_not_finite
 from operations.importers._claude_lines import identity_of, is_line, line_of, session_of
@@ -80,23 +80,11 @@ class ClaudeCode:
         """Files every line under what its copies share: (key, number, session, time, file, row, line, payload)."""
         count = 0
         for number, file in enumerate(feed.found.files):
-            for session, row in _with_sessions(file.name, feed.rows(number)):
+            for session, row in _with_sessions(file.name, _masked(feed, number)):
                 count += 1
-                if not row.plain and has_not_finite(row.value):
-                    feed.tally.outcome("line.numbers", "lossy")
-                value, payload = feed.guard.masked(row.value, row.raw)
-                line = line_of(value, {}, None)
-                place = (number, row.number, row.line)
-                copies.add(
-                    (
-                        identity_of(value, payload),
-                        count,
-                        session.encode("utf-8", "surrogatepass"),
-                        line.at,
-                        *place,
-                        payload,
-                    )
-                )
+                when = row.value.get("timestamp")
+                place = (session.encode("utf-8", "surrogatepass"), when if isinstance(when, str) else "", number)
+                copies.add((identity_of(row.value, row.payload), count, *place, row.number, row.line, row.payload))
 
     def fields(self, tally: Tally) -> dict[str, dict[str, int]]:
         """Returns what was kept of each field."""
@@ -134,10 +122,26 @@ class _Owners:
         return self._began.get(session, ""), self._lines[session], session
 
 
-def _with_sessions(name: str, rows: Iterator[RawRow]) -> Iterator[tuple[str, RawRow]]:
+class _Masked(NamedTuple):
+    """A row that was masked."""
+
+    number: int
+    line: int | None
+    value: dict[str, Any]
+    payload: bytes
+
+
+def _masked(feed: Feed, number: int) -> Iterator[_Masked]:
+    for row in feed.rows(number):
+        if not row.plain and has_not_finite(row.value):
+            feed.tally.outcome("line.numbers", "lossy")
+        yield _Masked(row.number, row.line, *feed.guard.masked(row.value, row.raw))
+
+
+def _with_sessions(name: str, rows: Iterator[_Masked]) -> Iterator[tuple[str, _Masked]]:
     """Yields each row with its session: its own, else that of the row before, else that of the first row with one."""
     current: str | None = None
-    waiting: list[RawRow] = []
+    waiting: list[_Masked] = []
     for row in rows:
         named = session_of(row.value)
         if named is None and current is None and len(waiting) < _HELD:

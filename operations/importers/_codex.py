@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from operations.importers._cells import has_not_finite
-from operations.importers._codex_lines import ancestors_named, id_in_name, is_line, read_line, session_named
+from operations.importers._codex_lines import Line, ancestors_named, id_in_name, is_line, read_line, session_named
 from operations.importers._codex_session import Session
 from operations.importers._export_rows import Damage, RawRow, rows_of
 from operations.importers._folders import ExportFile, Found
@@ -19,6 +19,9 @@ from operations.importers._streams import Opened
 from operations.importers._tally import Tally
 from storage.masking import Masker
 from storage.schema.traces import Completeness
+
+_OPENING = ("session_meta", "thread.started", None)
+"""Types of lines that may name their session; the oldest form's have none."""
 
 
 class Codex:
@@ -58,11 +61,10 @@ class Codex:
                 opener = _Opener(file.name)
                 for row in feed.rows(number):
                     count += 1
-                    key = opener.session(row.value)
                     if not row.plain and has_not_finite(row.value):
                         feed.tally.outcome("line.numbers", "lossy")
-                    _, payload = feed.guard.masked(row.value, row.raw)
-                    sorter.add((key, count, number, row.number, row.line, payload))
+                    value, payload = feed.guard.masked(row.value, row.raw)
+                    sorter.add((opener.session(value), count, number, row.number, row.line, payload))
             for rows in groups(sorter):
                 session = Session(self._namespace, feed.tally)
                 for _, _, number, row_number, line, payload in rows:
@@ -91,13 +93,17 @@ class _Opener:
 
     def session(self, value: Mapping[str, Any]) -> bytes:
         """Returns the key of the session of the next line. A head that names an ancestor's is copied history."""
-        line = read_line(value)
-        named = session_named(line)
-        if named is not None:
-            if not self._headed or (named != self._id and named not in self._ancestors):
-                self._id, self._headed, self._ancestors = named, True, set()
-            self._ancestors |= ancestors_named(line)
+        if value.get("type") in _OPENING:
+            self._open(read_line(value))
         return b"i" + self._id.encode("utf-8", "surrogatepass") if self._id else b"n" + self._name.encode()
+
+    def _open(self, line: Line) -> None:
+        named = session_named(line)
+        if named is None:
+            return
+        if not self._headed or (named != self._id and named not in self._ancestors):
+            self._id, self._headed, self._ancestors = named, True, set()
+        self._ancestors |= ancestors_named(line)
 
 
 def _id_of(key: bytes) -> str | None:

@@ -329,6 +329,14 @@ def test_secrets_in_calls_and_results_are_masked_and_stay_equal(imports, tmp_pat
     assert event(record, "c1", "tool_result").content.value == f"you sent {mask}"
 
 
+def test_a_secret_in_place_of_an_id_is_masked_too(imports, tmp_path):
+    made = codex.Rollout(SECRET)
+    made.ask("Go.")
+    response, _ = only(imports, tmp_path, made.bytes(), "x.jsonl")
+    assert SECRET.encode() not in imports.every_byte()
+    assert SECRET not in response.model_dump_json()
+
+
 def test_a_dry_run_knows_sessions_by_what_they_hold(imports, tmp_path):
     for data in (codex.usual().bytes(), codex.jsonl(codex.stream())):
         source = write(tmp_path / "any", {"x.jsonl": data})
