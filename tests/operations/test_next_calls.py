@@ -73,6 +73,7 @@ ELSEWHERE = {
     "source_group_split",  # tests/operations/importers
     "source_refused",  # a base class
     "store_damaged",  # tests/storage
+    "table_unreadable",  # test_store_dataset
     "unknown_needs_the_user",  # test_successors
     "unknown_content",  # test_deciding_candidates
     "variables_missing",  # tests/operations/execution

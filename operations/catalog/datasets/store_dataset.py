@@ -43,6 +43,7 @@ from operations.importers._rows import (
     SourceNotUtf8,
     read_by,
 )
+from operations.importers._tables import TableUnreadable
 from operations.importers.batches import BatchHasNoRecords, BatchOrSelection
 from operations.reading import counted
 from storage.errors import AtkError, NextCall
@@ -112,7 +113,7 @@ class SplitWanted(Model):
 class StoreDatasetRequest(WriteRequest):
     source: Annotated[
         str | None,
-        Field(min_length=1, description="A .csv, .jsonl or .json file, absolute or relative to the project."),
+        Field(min_length=1, description="A .csv, .jsonl, .json or .parquet file, absolute or relative to the project."),
     ] = None
     mapping: Annotated[
         CaseMapping, Field(description="Field of a Case → column of the source. Default: columns of the same names.")
@@ -189,6 +190,7 @@ class StoreDatasetResponse(Response):
         RecordsDisagree,
         RecordsUnknown,
         SourceChanged,
+        TableUnreadable,
         StoreDamaged,
     ),
     examples=(

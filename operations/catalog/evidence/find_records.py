@@ -16,6 +16,7 @@ from operations.importers import _record_facts as facts
 from operations.importers import finding
 from operations.importers._id_lists import DEFAULT_KINDS, Ids, IdsColumnMissing, given_ids, ids_of
 from operations.importers._rows import SourceFormatUnknown, SourceHasNoRows, SourceNotRegular, SourceNotUtf8, read_by
+from operations.importers._tables import TableUnreadable
 from operations.importers.batches import (
     SELECTED,
     AssessmentOfOtherBatch,
@@ -95,7 +96,8 @@ class FindRecordsRequest(WriteRequest):
         list[str], Field(max_length=2000, description="Your own list of ids, of which one is to be met.")
     ] = []
     ids_file: Annotated[
-        str | None, Field(description="The list as a file: .csv, .jsonl, .json, or .txt with one id to a line.")
+        str | None,
+        Field(description="The list as a file: .csv, .jsonl, .json, .parquet, or .txt with one id to a line."),
     ] = None
     ids_column: Annotated[
         str | None, Field(description="Its column. Default: the only one, or trace_id, session_id.")
@@ -171,6 +173,7 @@ class FindRecordsResponse(Response):
         SourceFormatUnknown,
         SourceNotUtf8,
         SourceHasNoRows,
+        TableUnreadable,
         reading.BadCursor,
         StoreDamaged,
     ),

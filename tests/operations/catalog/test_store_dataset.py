@@ -8,6 +8,7 @@ from operations.catalog.datasets.store_dataset import CasesOfWhat, SourceChanged
 from operations.importers._cases_records import RecordInputUnknown, RecordsDisagree, RecordsUnknown
 from operations.importers._cases_split import Split
 from operations.importers._rows import LastRowTorn, RowMalformed, SourceHasNoRows
+from operations.importers._tables import TableUnreadable
 from operations.importers.batches import BatchOrSelection
 from storage import contents
 from storage.schema.datasets import Dataset
@@ -228,6 +229,41 @@ def test_a_document_that_cannot_be_read_whole_stores_nothing(imports, tmp_path, 
     with pytest.raises(refusal):
         imports.call("store_dataset", source=str(path))
     assert imports.every_byte() == before
+
+
+def test_a_parquet_file_is_a_source_and_its_values_are_those_of_json(imports, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = str(tmp_path / "cases.parquet")
+    rows = [
+        {"id": f"c-{n}", "input": {"text": "é", "n": 2**62 + n}, "expected": None if n else "x", "usage": "protection"}
+        for n in range(300)
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), path, row_group_size=70)
+    made = imports.call("store_dataset", source=path)
+    found = cases(imports, made.dataset_id)
+    assert (len(found), made.usage_counts["protection"]) == (300, 300)
+    assert (found["c-0"].input, found["c-299"].input) == (rows[0]["input"], rows[299]["input"])
+    assert (found["c-0"].expected, found["c-299"].expected_present, found["c-299"].expected) == ("x", True, None)
+    assert found["c-299"].source.row == 300
+    ids = str(tmp_path / "ids.parquet")
+    parquet.write_table(arrow.table({"trace_id": ["t-2"]}), ids)
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(trace(2)) + "\n")
+    batch_id = imports.send(path, **TRACES).batch_id
+    assert imports.call("find_records", batch_id=batch_id, ids_file=ids).matched == 1
+
+
+def test_what_is_no_parquet_or_holds_no_json_is_refused(imports, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "cases.parquet"
+    path.write_bytes(b"PAR1 is not enough")
+    with pytest.raises(TableUnreadable) as raised:
+        imports.call("store_dataset", source=str(path))
+    assert [call.tool for call in raised.value.next] == ["store_dataset"]
+    for value in (float("nan"), b"\xff"):
+        parquet.write_table(arrow.table({"input": [value]}), str(path))
+        with pytest.raises(RowMalformed):
+            imports.call("store_dataset", source=str(path))
 
 
 # -- division ----------------------------------------------------------------------------------------------------------
