@@ -26,7 +26,7 @@ from storage.schema.base import ObjectId
 from storage.schema.candidates import Issue
 from storage.schema.probes import Probe, ProbePermission, ProbeSlot
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.rounds import Round
+from storage.schema.rounds import CLOSED, Round
 from storage.transaction import ResourceBusy, Transaction
 
 _SHOWN_BYTES = 5_000
@@ -147,7 +147,7 @@ def _prepared(request: DiagnosticProbeRequest, context: Context, tx: Transaction
     project, state = context.project, tx.state
     configuration = state.all(ProjectRecord)[0]
     value = state.get(Round, request.round_id) if request.round_id else None
-    if value is not None:
+    if value is not None and value.status in CLOSED:
         lifecycle.require_status(value, "diagnostic_probe", "analysis_only", "ready", "optimizing", "finalizing")
     issue = state.get(Issue, request.issue_id) if request.issue_id else None
     if issue and value and issue.round_id != value.id:

@@ -402,6 +402,29 @@ def test_an_analysis_only_project_probes_without_git(analysed):
     assert (probe.commit, probe.leases_worktree, probe.scope_id) == (None, False, analysed.state.project_id)
 
 
+def test_a_round_without_a_baseline_probes_and_cites_what_it_saw(analysed):
+    batch_id = imported(analysed)
+    made = analysed.call("create_round", batch_ids=[batch_id], probe_permissions=[permission(max_calls=2)])
+    ask = {**ASK, "round_id": made.round_id}
+    answer = analysed.call("diagnostic_probe", **ask, case_ids=["a"], record_ids=[f"{batch_id}.1"])
+
+    assert (answer.status, answer.executions_left) == ("completed", 0)
+    assert answer.executions[0]["output"] == "saw one\n"
+    assert f"'id': '{batch_id}.1'" in answer.executions[1]["output"]
+    cited = [{"batch_id": answer.probe_id, "evidence_id": f"{answer.probe_id}.1"}]
+    issue = {"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["a"], "evidence_refs": cited}
+    stored = analysed.call("store_diagnosis", round_id=made.round_id, issues=[issue])
+    assert stored.issue_id
+
+
+def imported(target):
+    """Imports one result. Returns the batch's id."""
+    target.write("results.jsonl", json.dumps({"case": "a", "question": "one", "answer": "1"}) + "\n")
+    mapping = {"input": "question", "output": "answer", "case_id": "case"}
+    about = {"source_kind": "batch_results", "source_namespace": "exports", "mapping_version": "1"}
+    return target.call("import_evidence", source="results.jsonl", mapping=mapping, **about).batch_id
+
+
 def test_a_project_that_permits_anew_keeps_what_was_used(analysed):
     analysed.call("diagnostic_probe", **ASK, case_ids=["a", "b"])
     more = {"analysis_only": True, "revise": True}
