@@ -380,6 +380,7 @@ class BoundRun:
                 "target_python": self.project.python,
                 "variables": sorted(self.process.environment),
                 "executable": sys.executable,
+                **({"folder": self.apart.isolated.folder} if self.apart else {}),
             },
         )
 

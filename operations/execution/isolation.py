@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from operations.tuning import lifecycle
 from operations.tuning.identity import declared_inputs
@@ -143,6 +144,15 @@ def _obstacles(root: str, project: Project, plan: Plan, there: Collection[str]) 
                 "where it is no part of the agent"
             )
     arguments = [*project.command[1:], *preparation.argv[1:], *preparation.service[1:], *preparation.probe[1:]]
+    arguments += _texts(project.adapter_options)
     for argument in arguments:
         if argument == root or root + os.sep in argument:
             yield f"has to read the Revision's files, but the argument {argument} names your folder; give it relative"
+
+
+def _texts(value: Any) -> list[str]:  # noqa: ANN401 - JSON
+    if isinstance(value, Mapping):
+        return [text for below in value.values() for text in _texts(below)]
+    if isinstance(value, list | tuple):
+        return [text for below in value for text in _texts(below)]
+    return [value] if isinstance(value, str) else []

@@ -113,9 +113,8 @@ def apart_differs(git: Git, isolated: Isolated, scratch: str) -> list[str]:
     """
     before = Surroundings(untracked=isolated.copies)
     with _linked(git, isolated, scratch) as (link, eyes):
-        whole = Git(isolated.worktree, git.program, linked=(link, isolated.worktree))
-        found = {c.path for c in draft_changes(whole, isolated.commit, before, scratch, at_head=False)}
-        whole.close()
+        with Git(isolated.worktree, git.program, linked=(link, isolated.worktree)) as whole:
+            found = {c.path for c in draft_changes(whole, isolated.commit, before, scratch, at_head=False)}
         tracked = {encode_path(path) for path, _ in entries(eyes, isolated.commit)}
         now = input_fingerprints(eyes, isolated.inputs)
     found |= {
