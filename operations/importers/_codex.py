@@ -32,6 +32,7 @@ class Codex:
 
     def __init__(self, options: Options) -> None:
         self._namespace = options.namespace
+        self._options = options
 
     def find(self, path: str) -> Found:
         """Returns the files whose first rows are lines of a session.
@@ -39,7 +40,7 @@ class Codex:
         Raises:
             EvidenceRefused: There is nothing at the path.
         """
-        return find_sessions(path, is_line)
+        return find_sessions(path, is_line, self._options)
 
     def rows(self, file: ExportFile, opened: Opened) -> Iterator[RawRow | Damage]:
         """Yields the lines of a file."""

@@ -8,28 +8,48 @@ from itertools import islice
 from typing import Any
 
 from operations.importers._export_rows import RawRow, rows_of
-from operations.importers._folders import ExportFile, Found, full_path, names_in
-from operations.importers._source import Suggestion
+from operations.importers._folders import ExportFile, Found, RoleWithoutFile, full_path, names_in
+from operations.importers._source import Options, Suggestion
 from operations.importers._streams import format_of, opened
 
 LOOKED_AT = 20
 """Rows at the beginning of a file of which one must be a session's."""
 
 
-def find_sessions(path: str, is_line: Callable[[Mapping[str, Any]], bool]) -> Found:
+def find_sessions(path: str, is_line: Callable[[Mapping[str, Any]], bool], options: Options) -> Found:
     """Returns the JSONL files at `path` that hold sessions; a file that was itself named is taken as it is.
 
+    `file_roles` may leave files out (`ignore`); of what else the options say of rows there is nothing to apply.
+
     Raises:
+        RoleWithoutFile: `file_roles` names a file that is not there.
         EvidenceRefused: There is nothing at the path, or a file cannot be unpacked.
     """
-    found = Found()
-    for name in names_in(path):
+    names = names_in(path)
+    if absent := tuple(name for name in options.file_roles if name not in names):
+        raise RoleWithoutFile(given=absent, path=path, found=tuple(names[:20]))
+    found = Found(warnings=_unused(options))
+    for name in names:
         file = full_path(path, name)
-        if format_of(name) == "jsonl" and not os.path.islink(file) and (file == path or _holds(file, is_line)):
+        is_left = options.file_roles.get(name) == "ignore" or format_of(name) != "jsonl" or os.path.islink(file)
+        if not is_left and (file == path or _holds(file, is_line)):
             found.files.append(ExportFile(file, name, 0))
         else:
             found.skipped.append(name)
     return found
+
+
+def _unused(options: Options) -> list[str]:
+    """Returns a warning of what was said and is not used: sessions name their own fields."""
+    columns = {**options.columns.named(), **{name: name for mapping in options.mappings for name in mapping}}
+    said = {
+        "adapter_profile": options.adapter_profile,
+        "mapping": columns or options.root_observation_name,
+        "json_columns": options.json_columns,
+        "file_roles other than ignore": set(options.file_roles.values()) - {"ignore"},
+    }
+    names = [name for name, given in said.items() if given]
+    return [f"not used for sessions, which name their own fields: {', '.join(names)}"] if names else []
 
 
 def _holds(file: str, is_line: Callable[[Mapping[str, Any]], bool]) -> bool:

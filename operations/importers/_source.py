@@ -40,7 +40,7 @@ class Feed(Protocol):
     tally: Tally
     """Counts, outcomes by field, and warnings."""
     runs: str
-    """A folder that one `Sorter` may make; the format closes the sorter, also when it fails."""
+    """A folder that a `Sorter` may make, and others named after it; the format closes each, also when it fails."""
 
     def rows(self, number: int) -> Iterator[RawRow]:
         """Yields the rows of `found.files[number]`: counts them, tells progress, isolates damaged ones.

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operations.importers._fields import ValuesConflict
+from operations.importers._folders import RoleWithoutFile
 from tests.support import codex_sessions as codex
 from tests.support.imports import Imports, event
 
@@ -304,6 +305,20 @@ def test_files_that_hold_no_session_are_named_and_left_alone(imports, tmp_path):
     response, records = read(imports, tmp_path, {**files, "log/codex-tui.log": b"x"})
     assert list(records) == [codex.THREAD]
     assert response.skipped_files == ["history.jsonl", "log/codex-tui.log"]
+
+
+def test_a_file_can_be_left_out_and_what_is_not_used_is_said(imports, tmp_path):
+    other = "01a229a1-f975-7ee2-a19d-26824b4668d1"
+    files = {codex.name(): codex.usual().bytes(), codex.name(other): codex.usual(other).bytes()}
+    response, records = read(imports, tmp_path, files, file_roles={codex.name(other): "ignore"}, json_columns=["input"])
+    assert list(records) == [codex.THREAD]
+    assert response.skipped_files == [codex.name(other)]
+    assert any("json_columns" in warning for warning in response.warnings)
+
+
+def test_a_role_for_a_file_that_is_not_there_is_refused(imports, tmp_path):
+    with pytest.raises(RoleWithoutFile):
+        read(imports, tmp_path, {codex.name(): codex.usual().bytes()}, file_roles={"x.jsonl": "ignore"})
 
 
 def test_two_lines_of_one_place_that_differ_are_refused_with_both(imports, tmp_path):
