@@ -27,12 +27,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from operations.importers import _batch_results, _claude_code, _codex, _langfuse, _otel
+from operations.importers import _batch_results, _claude_code, _codex, _inspect, _langfuse, _otel
 from operations.importers._source import Format, Options, Source
 
 FORMATS: Mapping[str, Format] = MappingProxyType({
     one.kind: one
     for one in (
+        _inspect.FORMAT,
         _otel.FORMAT,
         _codex.FORMAT,
         _claude_code.FORMAT,

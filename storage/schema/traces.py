@@ -16,7 +16,7 @@ from storage.schema.evidence import Count, FieldStatus, Number
 
 ScoreType = Literal["numeric", "boolean", "categorical", "text", "correction", "unknown"]
 SubjectKind = Literal["trace", "observation", "session", "dataset_run", "unknown"]
-SourceKind = Literal["langfuse", "batch_results", "otel", "codex", "claude_code"]
+SourceKind = Literal["langfuse", "batch_results", "otel", "inspect_ai", "codex", "claude_code"]
 Completeness = Literal["unknown", "partial", "limited"]
 """`unknown`: nothing says whether the export is whole. `partial`: some of it is known to be missing or damaged.
 `limited`: rows of results, without what the agent did."""

@@ -16,6 +16,7 @@ from operations.importers import _suggest, answers, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
 from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
+from operations.importers._inspect_zip import NotAnInspectLog
 from operations.importers._intake import Guard
 from operations.importers._mapping import MappingNotRead
 from operations.importers._parquet import ParquetMissing, ParquetUnreadable
@@ -51,11 +52,11 @@ class EvidenceMapping(Model):
     repeat: str | None = None
     expected: str | None = None
     scores: Annotated[dict[str, str], Field(description="batch_results: name of a score → column.")] = {}
-    trace: Annotated[dict[str, str], Field(description="langfuse: canonical field → the export's.")] = {}
+    trace: Annotated[dict[str, str], Field(description="langfuse, otel: canonical field → the export's.")] = {}
     observation: dict[str, str] = {}
     score: dict[str, str] = {}
     root_observation_name: Annotated[
-        str | None, Field(description="langfuse: the root that gives a trace its input and output.")
+        str | None, Field(description="langfuse, otel: the root that gives a trace its input and output.")
     ] = None
 
 
@@ -65,7 +66,7 @@ class ImportEvidenceRequest(WriteRequest):
         Field(
             min_length=1,
             description="A file or folder, absolute or relative to the project: .json, .jsonl, .ndjson, .csv, also "
-            "with .gz or .zst, and .parquet.",
+            "with .gz or .zst, .parquet, and .eval of inspect_ai.",
         ),
     ]
     source_kind: Annotated[
@@ -153,6 +154,7 @@ def _again(_: ImportEvidenceRequest, __: Context, recorded: ImportEvidenceRespon
         RoleWithoutFile,
         MappingSourceMissing,
         MappingNotRead,
+        NotAnInspectLog,
         ValuesConflict,
         ResultsMappingMissing,
         ResultsColumnMissing,
