@@ -26,6 +26,12 @@ INSTRUCTIONS = (
 )
 """Clients may show only the first 250 characters before a tool is chosen."""
 
+CAPABILITIES: dict[str, Any] = {
+    "prompts": {"listChanged": False},
+    "resources": {"subscribe": False, "listChanged": False},
+    "tools": {"listChanged": False},
+}
+
 PLUGIN_VERSION = "ATK_PLUGIN_VERSION"
 """The variable in which the installed plugin says its version (atk_mcp.installing.plugin)."""
 
@@ -77,7 +83,7 @@ class Greeting:
         self.handshake_id = number
         result = {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {"listChanged": False}},
+            "capabilities": CAPABILITIES,
             "serverInfo": {"name": NAME, "title": TITLE, "version": self._version},
             "instructions": instructions(self._version),
         }

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.types import INVALID_PARAMS, CallToolRequestParams, PaginatedRequestParams
 
 import atk_mcp
 from atk_mcp import snapshot
 from atk_mcp.asking import asker
-from atk_mcp.calls import Calls
+from atk_mcp.calls import Calls, Progress
 from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
+from atk_mcp.offering import offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
 from atk_mcp.wire import Wire
 
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
 
 LIST_TTL_MS = 3_600_000
 """Milliseconds for which a client may keep the list: it never changes while a server runs."""
+
+_KEPT = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+_HINTS: dict[CacheableMethod, CacheHint] = {
+    "tools/list": _KEPT,
+    "server/discover": _KEPT,
+    "resources/list": _KEPT,
+    "resources/templates/list": _KEPT,
+    "prompts/list": _KEPT,
+    "resources/read": CacheHint(ttl_ms=0, scope="private"),
+}
+"""What never changes while a server runs, and what may change at any time."""
 
 _LAST_SECONDS = 0.6
 """How long calls under way may take to notice that the server ends. What they stored is safe either way."""
@@ -79,13 +91,16 @@ def build_server(
         version=atk_mcp.__version__,
         title=TITLE,
         instructions=instructions(atk_mcp.__version__),
-        cache_hints={
-            "tools/list": CacheHint(ttl_ms=LIST_TTL_MS, scope="public"),
-            "server/discover": CacheHint(ttl_ms=LIST_TTL_MS, scope="public"),
-        },
+        cache_hints=_HINTS,
     )
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+
+    async def read(name: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
+        return await running.run(operations, name, arguments, report)
+
+    offer_resources(server, read, names)
+    offer_prompts(server)
     return server
 
 

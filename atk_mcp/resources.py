@@ -1,0 +1,51 @@
+"""What is stored, as resources, for clients that show them; every fact of theirs is reached by a tool too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+MIME = "application/json"
+
+LISTED: tuple[dict[str, Any], ...] = (
+    {
+        "uri": "atk://status",
+        "name": "status",
+        "title": "Status",
+        "description": "What is open, what is blocked, what to do next. The tool is get_status.",
+        "mimeType": MIME,
+    },
+)
+
+_KINDS = {
+    "rounds": "A Round: its plan, candidates and decisions.",
+    "batches": "A batch of evidence: what ran or was imported, and its counts.",
+    "assessments": "An Assessment: verdicts by Record and dimension.",
+    "validations": "A Validation: the result of a comparison with its statistics.",
+    "journal": "A journal record, by its number: what one operation did.",
+    "records": "Anything stored, by any id: a dataset, Case, Record, candidate, Issue, Decision and so on.",
+}
+
+TEMPLATES: tuple[dict[str, Any], ...] = tuple(
+    {
+        "uriTemplate": f"atk://{kind}/{{id}}",
+        "name": kind,
+        "title": kind.capitalize(),
+        "description": f"{about} The tool is read_record.",
+        "mimeType": MIME,
+    }
+    for kind, about in _KINDS.items()
+)
+
+
+def call_for(uri: str) -> tuple[str, Mapping[str, Any]] | None:
+    """Returns the reading tool that a resource stands for, and its arguments; None where there is no such resource."""
+    if uri == LISTED[0]["uri"]:
+        return "get_status", {}
+    scheme, _, path = uri.partition("://")
+    kind, _, given = path.partition("/")
+    if scheme != "atk" or kind not in _KINDS or not given:
+        return None
+    record_id = unquote(given)
+    return "read_record", {"record_id": f"journal-{record_id}" if kind == "journal" else record_id}
