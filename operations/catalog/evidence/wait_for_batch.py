@@ -10,9 +10,9 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, NextStep, Request, Response, operation, steps
 from operations.execution import importing, keeper
+from operations.execution.telling import told
 from operations.importers import answers
 from operations.tuning.batches import find_batch
-from storage import contents
 from storage.errors import NextCall
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
@@ -122,9 +122,9 @@ def _run(request: WaitForBatchRequest, context: Context) -> WaitForBatchResponse
         stop_waiting=context.cancelled,
     )
     batch = found.batch
-    look, why = _spoiled(found, context)
+    message, leads = told(context.project, found)
     return WaitForBatchResponse(
-        message=f"{batch.id} is {batch.status}: {sum(found.counts.values())} of {batch.slots} attempts are done.{why}",
+        message=message,
         batch_id=batch.id,
         revision_id=batch.revision_id,
         round_id=batch.round_id,
@@ -136,18 +136,5 @@ def _run(request: WaitForBatchRequest, context: Context) -> WaitForBatchResponse
         missing=list(batch.missing_record_ids)[:20],
         notes=list(batch.notes)[:5],
         warnings=keeper.warnings(found),
-        next=steps(*look, *keeper.leads_on(found)),
+        next=steps(*leads),
     )
-
-
-def _spoiled(found: keeper.Followed, context: Context) -> tuple[list[NextCall], str]:
-    """Where infrastructure spoiled every attempt: what shows the first, and why it failed."""
-    batch, counts = found.batch, {status: n for status, n in found.counts.items() if n}
-    if found.alive or batch.records_sha256 is None or set(counts) != {"infra_error"}:
-        return [], ""
-    first = next(iter(contents.records(context.project, context.project.state(), batch.id)), None)
-    if first is None:
-        return [], ""
-    reason = first.execution.error or f"exit code {first.execution.exit_code}, which says nothing about the agent"
-    look = [NextCall("read_record", {"record_id": first.id})]
-    return look, f" None says anything about the agent: all failed by infrastructure, {first.id} by {reason}."

@@ -31,6 +31,8 @@ def test_an_outage_of_all_attempts_comes_first_with_its_cause_and_what_to_do(at)
     )
     assert rest.startswith(f"Mend that, then retry: run_evaluation with retry_batch_id {answer.batch_id}.")
     assert "IGNORE" not in answer.message  # what an agent writes is evidence, and no sentence of ATK's
+    waited = target.call("wait_for_batch", batch_id=answer.batch_id)
+    assert (waited.message, waited.next) == (answer.message, answer.next)
     look, retry, _ = answer.next
     assert look.arguments == {"record_id": f"{answer.batch_id}.1"}
     assert retry.arguments == {
