@@ -116,7 +116,23 @@ class CreateRoundResponse(Response):
         UnknownObject,
         ResourceBusy,
     ),
-    examples=(Example("Open a Round at HEAD.", {"batch_ids": ["batch-4-k3x9"]}),),
+    examples=(
+        Example("Open a Round at HEAD.", {"batch_ids": ["batch-4-k3x9"]}),
+        Example(
+            "Open one in which a script may be asked, ten times at most.",
+            {
+                "batch_ids": ["batch-4-k3x9"],
+                "probe_permissions": [
+                    {
+                        "id": "retrieved",
+                        "script_path": ".atk/probes/retrieved.py",
+                        "isolation_ref": "it reads index.db and nothing else",
+                        "max_calls": 10,
+                    }
+                ],
+            },
+        ),
+    ),
 )
 def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundResponse:
     """Open a Round: one bounded tuning effort with HEAD as its baseline B0.

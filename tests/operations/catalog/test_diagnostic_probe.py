@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from atk_mcp.results import of_response
 from operations.execution.permitting import ProbePermissionInvalid, ProbeScriptChanged
 from operations.importers import _attachments
 from operations.invocation import invoke
@@ -21,47 +20,13 @@ from storage.projection import UnknownObject
 from storage.schema.batches import Batch
 from storage.schema.probes import Probe
 from storage.schema.rounds import Round
-from storage.transaction import RequestIdReused, ResourceBusy
-from tests.operations.execution.conftest import survivors
-
-LOOK = "import json, sys\nprint('saw', json.load(open(sys.argv[1])))\n"
-ASK = {"probe_authorization_id": "look", "question": "What does the agent get?"}
-
-
-def permission(**more):
-    usual = {"id": "look", "script_path": ".atk/probes/look.py", "isolation_ref": "it reads files only", "max_calls": 5}
-    return {**usual, **more}
-
-
-class Probed:
-    """A target with a Round whose permission is for `script`."""
-
-    def __init__(self, target, script=LOOK, **more):
-        self.target = target
-        target.write(".atk/probes/look.py", script)
-        made = target.call("create_round", probe_permissions=[permission(**more)])
-        self.round_id = made.round_id
-
-    def ask(self, **more):
-        return self.target.call("diagnostic_probe", **{**ASK, "round_id": self.round_id, **more})
-
-    def whole(self, answer):
-        """Returns the Executions as they are stored."""
-        return self.target.call("read_record", record_id=answer.probe_id, field="records").value
-
-    @property
-    def probes(self):
-        return self.target.state.all(Probe)
+from storage.transaction import RequestIdReused
+from tests.support.probes import ASK, LOOK, Probed, clean, permission
 
 
 @pytest.fixture
 def probed(at):
     return lambda script=LOOK, **more: Probed(at("evaluated"), script, **more)
-
-
-def clean(target):
-    """Whether nothing of a probe is left beside its evidence."""
-    return os.listdir(target.path(".atk/work")) == [] and os.listdir(target.path(".atk/owners")) == []
 
 
 def test_each_case_is_one_execution_whose_output_is_kept_and_citable(probed):
@@ -319,60 +284,6 @@ def test_a_name_is_permitted_once(at):
         target.call("create_round", probe_permissions=[permission(), permission()])
 
 
-# ---- the worktree --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("does", "path"),
-    [
-        ("open('prompt.txt', 'a').write('x')", "prompt.txt"),
-        ("open('stray.txt', 'w').write('x')", "stray.txt"),
-        ("__import__('os').remove('agent.sh')", "agent.sh"),
-        ("__import__('os').system('git commit -q --allow-empty -m x')", "HEAD"),
-    ],
-)
-def test_a_probe_that_changes_files_is_contaminated_and_carries_nothing(probed, does, path):
-    made = probed(does + "\nprint('done')\n")
-    answer = made.ask(case_ids=["refund-1"])
-
-    assert (answer.status, answer.changed_paths) == ("contaminated", [path])
-    assert answer.executions[0]["output"] == "done\n"
-    cited = [{"batch_id": answer.probe_id, "evidence_id": f"{answer.probe_id}.1"}]
-    issue = {"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["refund-1"], "evidence_refs": cited}
-    with pytest.raises(DiagnosisRefused, match="contaminated"):
-        made.target.call("store_diagnosis", round_id=made.round_id, issues=[issue])
-
-
-def test_a_probe_of_a_draft_sees_it_and_leaves_it(at):
-    target = at("evaluated")
-    made = Probed(target, "print(open('prompt.txt').read())\n")
-    target.write("prompt.txt", "draft -> here\n")
-    answer = made.ask()
-    assert (answer.status, answer.executions[0]["output"]) == ("completed", "draft -> here\n\n")
-    assert target.read("prompt.txt") == "draft -> here\n"
-
-
-def test_nobody_else_moves_the_worktree_meanwhile(probed):
-    made = probed("import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n")
-    target = made.target
-    target.write(".git/info/exclude", "begun\ngo\n")
-    answers = []
-    asking = threading.Thread(target=lambda: answers.append(made.ask()))
-    asking.start()
-    try:
-        until(lambda: os.path.exists(target.path("begun")))
-        with pytest.raises(ResourceBusy, match="probe-"):
-            target.call("run_evaluation", revision_commit=target.head, wait_seconds=0)
-        with pytest.raises(ResourceBusy):
-            made.ask()
-        assert target.call("read_record", record_id=made.probes[-1].id).value["status"] == "running"
-    finally:
-        target.write("go", "")
-        asking.join()
-    assert answers[0].status == "completed"
-    assert target.call("run_evaluation", revision_commit=target.head, wait_seconds=100).status == "sealed"
-
-
 # ---- without Git ---------------------------------------------------------------------------------------------------
 
 
@@ -441,91 +352,6 @@ def test_a_project_refuses_a_permission_with_a_field_that_is_none(analysed):
     assert refused.value.step == "initialize_project"
 
 
-# ---- hostile probes ------------------------------------------------------------------------------------------------
-
-DAEMON = """\
-import os, sys, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        with open(sys.argv[1] + ".pid", "w") as file:
-            file.write(str(os.getpid()))
-        os.rename(sys.argv[1] + ".pid", PID)
-        time.sleep(600)
-    os._exit(0)
-while not os.path.exists(PID):
-    time.sleep(0.01)
-print("started it")
-"""
-
-
-def test_a_daemon_does_not_outlive_its_execution(probed, tmp_path):
-    pid = tmp_path / "pid"
-    made = probed(f"PID = {str(pid)!r}\n{DAEMON}")
-    answer = made.ask()
-    assert (answer.status, answer.executions[0]["output"]) == ("completed", "started it\n")
-    assert survivors([int(pid.read_text())]) == []
-    assert clean(made.target)
-
-
-def test_endless_output_is_bounded_and_ended_at_the_limit(probed):
-    made = probed("while True:\n    print('flood ' * 1000)\n", timeout_seconds=1)
-    answer = made.ask()
-    kept = made.whole(answer)[0]
-    assert (answer.status, answer.executions[0]["status"]) == ("completed", "timeout")
-    assert len(made.target.call("read_record", record_id=f"{answer.probe_id}.1").model_dump_json()) < 8_000
-    assert kept["output_bytes"] > 100_000
-    assert len(answer.model_dump_json()) < 8_000
-    size = os.path.getsize(made.target.path(f".atk/evidence/{answer.probe_id}/records.jsonl"))
-    assert size < 20_000
-
-
-def test_bytes_that_are_no_text_are_kept_and_shown_replaced(probed):
-    made = probed("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\x00')\n")
-    answer = made.ask()
-    assert answer.executions[0]["output"] == "a\ufffd\ufffdb\x00"
-    assert made.whole(answer)[0]["output_replaced"] == 2
-
-
-def test_a_probe_that_ignores_its_end_is_killed(probed):
-    made = probed(
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n", timeout_seconds=0.5
-    )
-    answer = made.ask()
-    assert answer.executions[0]["status"] == "timeout"
-
-
-def test_a_probe_that_kills_what_watches_it_is_ended_with_all_that_it_started(probed, tmp_path):
-    pid = tmp_path / "pid"
-    kill = "os.kill(os.getppid(), 9)\ntime.sleep(600)\n"
-    made = probed(f"PID = {str(pid)!r}\n{DAEMON}{kill}")
-    answer = made.ask(case_ids=["refund-1", "refund-2"])
-    assert [each["status"] for each in answer.executions] == ["infra_error", "infra_error"]
-    assert (answer.status, answer.executions_left) == ("completed", 3)
-    assert survivors([int(pid.read_text())]) == []
-    assert clean(made.target)
-
-
-def test_a_probe_that_takes_its_own_folder_away_spoils_only_itself(probed):
-    made = probed(
-        "import os, shutil, sys\nshutil.rmtree(os.path.dirname(os.path.dirname(sys.argv[1])))\nprint('gone')\n"
-    )
-    answer = made.ask(case_ids=["refund-1", "refund-2"])
-    assert [each["exit_code"] for each in answer.executions] == [0, 2]
-    assert clean(made.target)
-
-
-def test_twenty_noisy_executions_fit_one_answer(at):
-    target = at("blank")
-    target.write_cases([(f"case-{n}-" + "x" * 200, "é" * 10, "x") for n in range(20)])
-    target.initialize(command=["sh", "agent.sh", "{input_file}"], components=[], protected_paths=[])
-    target.store_cases()
-    made = Probed(target, "print('é€' * 5000)\n", max_calls=20, timeout_seconds=10)
-    answer = made.ask(case_ids=[f"case-{n}-" + "x" * 200 for n in range(20)])
-    assert len(answer.executions) == 20
-    of_response(answer, strict=True)
-
-
 # ---- stopping and repeating ----------------------------------------------------------------------------------------
 
 
@@ -551,6 +377,24 @@ def test_the_same_request_twice_is_one_probe(probed):
         made.ask(case_ids=["refund-2"], request_id="once")
 
 
+def test_the_last_execution_is_given_to_one_of_two_that_ask_at_once(analysed):
+    analysed.call("initialize_project", analysis_only=True, revise=True, probe_permissions=[permission(max_calls=1)])
+    met = []
+
+    def ask():
+        try:
+            met.append(analysed.call("diagnostic_probe", **ASK).status)
+        except ProbesUsedUp as refused:
+            met.append(refused.code)
+
+    asking = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert sorted(met) == ["completed", "probes_used_up", "probes_used_up"]
+
+
 def test_a_refused_probe_spends_nothing(probed):
     made = probed()
     position = made.target.state.position
@@ -559,15 +403,6 @@ def test_a_refused_probe_spends_nothing(probed):
     assert made.target.state.position == position
     assert made.ask(case_ids=["refund-1"], request_id="once").executions_left == 4
     assert clean(made.target)
-
-
-def until(condition):
-    """Returns once `condition` holds; a bound on what is broken, not a measurement."""
-    for _ in range(3_000):
-        if condition():
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError("never came")
 
 
 def test_the_environment_is_the_agents_and_no_more(at, monkeypatch):
