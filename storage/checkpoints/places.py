@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -74,13 +74,15 @@ def make_place(folder: str, store: str) -> str:
 
 
 def remove_place(folder: str, store: str) -> bool:
-    """Removes a run's folder, if it is one of this store's; anything else stays. Returns whether it is gone."""
+    """Removes the folder that a run of this store recorded; anything else stays. Returns whether it is gone.
+
+    One without a mark that can be read is what a killed start or a power cut left, where only such things lie in it.
+    """
     if not os.path.lexists(folder):
         return True
-    if not _belongs(folder, store):
-        with suppress(OSError):  # an empty one is what a killed start left before its mark
-            os.rmdir(folder)
-        return not os.path.lexists(folder)
+    marked = _mark(folder)
+    if not (_is_of(marked, store) if marked is not None else _only_ours(folder)):
+        return False
     above, name = os.path.split(folder)
     with Folder(above) as place:
         place.remove_tree(name)
@@ -96,7 +98,7 @@ def sweep_places(store: str, project_id: str, keep: Collection[str]) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(above):
                 folder = os.path.join(above, name)
-                if folder not in keep and _belongs(folder, store):
+                if folder not in keep and _is_of(_mark(folder) or {}, store):
                     remove_place(folder, store)
 
 
@@ -121,20 +123,28 @@ def _ours_alone(folder: str) -> bool:
     return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o077
 
 
-def _belongs(folder: str, store: str) -> bool:
-    """Whether a folder carries the mark of this store: by its path, or by what it is, where it was moved.
-
-    A copy of a project has another store, whose runs of the same ids are none of the first one's.
-    """
+def _mark(folder: str) -> dict[str, object] | None:
+    """Returns what a folder's mark says; None where it has none that can be read."""
     try:
         handle = os.open(os.path.join(folder, MARKER), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             marked = json.load(file)
-    except (OSError, ValueError):  # no mark that could be ours
-        return False
-    if not isinstance(marked, dict):
-        return False
+    except (OSError, ValueError):
+        return None
+    return marked if isinstance(marked, dict) else None
+
+
+def _is_of(marked: Mapping[str, object], store: str) -> bool:
+    """Whether a mark is of this store: by its path, or by what it is, where it was moved.
+
+    A copy of a project has another store, whose runs of the same ids are none of the first one's.
+    """
     return marked.get("store") == store or {k: marked.get(k) for k in ("device", "inode")} == _identity(store)
+
+
+def _only_ours(folder: str) -> bool:
+    about = os.lstat(folder)
+    return stat.S_ISDIR(about.st_mode) and set(os.listdir(folder)) <= {MARKER, f".{MARKER}.new", WORKTREE}
 
 
 def _identity(store: str) -> dict[str, int]:

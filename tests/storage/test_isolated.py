@@ -244,6 +244,22 @@ def test_a_folder_of_another_store_or_without_a_mark_is_never_removed(repo, tmp_
     assert remove_place(folders[1], str(tmp_path / "moved/.atk"))
 
 
+@pytest.mark.parametrize("left", [None, ".atk-run.json.new", "atk-run.json", "worktree"])
+def test_what_a_killed_start_left_before_its_mark_was_whole_is_removed(left, repo, tmp_path):
+    store = str(tmp_path / "a/.atk")
+    os.makedirs(store)
+    folder = choose_place(Git(repo.r), "project-1-test", "batch-1-test")
+    os.makedirs(folder)
+    if left == "worktree":
+        os.mkdir(os.path.join(folder, left))
+    elif left:
+        with open(os.path.join(folder, left), "wb") as file:
+            file.write(b"\0\0\0")
+
+    assert remove_place(folder, store)
+    assert not os.path.exists(folder)
+
+
 def test_no_place_is_taken_inside_the_users_worktree_or_where_others_can_read(repo, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", os.path.join(repo.r, "cache"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "open"))
