@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from operations.importers._codex_lines import Line, session_named
-from operations.importers._codex_results import ENDS, Outcome, outcome_of, outcome_of_end
+from operations.importers._codex_results import ENDS, Call, Outcome, call_of_end, outcome_of, outcome_of_end
 from operations.importers._codex_stream import StreamReader
 from operations.importers._codex_usage import Usage
 from operations.importers._session_log import (
@@ -16,6 +16,7 @@ from operations.importers._session_log import (
     json_of,
     message_of,
     parts_of,
+    time_of_ms,
     times_of,
 )
 from operations.importers._tally import Tally
@@ -79,19 +80,20 @@ class EventReader:
         """Returns the events as `EventLog` takes them."""
         stream = StreamReader(self._log, self._base)
         head = next((line for line in lines if session_named(line) is not None), None)
-        later: list[Line] = []
+        later: list[tuple[int, str | None, Line]] = []
         mirrored = {"response_item"} <= {line.kind for line in lines}
         for line in lines:
             if line is head and line.kind == "session_meta":
                 self._model = _provider(line.payload)  # the rest of the head is the Record's metadata
             elif mirrored and self._is_mirror(line):
-                later.append(line)
+                later.append((self._log.slot(), self._log.waiting(_CODE), line))
             elif line.kind == "exec":
                 stream.take(line, self._usage)
             else:
                 self._take(line)
-        for line in later:
-            self._mirror(line)
+        for slot, within, line in later:
+            self._log.fill(slot)
+            self._mirror(line, within)
         events = self._log.finish()
         counts = self._tally.counts
         counts["model_calls"] += sum(1 for line in lines if line.kind == "token_usage_record")
@@ -229,7 +231,7 @@ class EventReader:
         item = line.payload.get("item")
         return line.type in _MIRRORS or line.type in ENDS or (line.type == "item_completed" and isinstance(item, dict))
 
-    def _mirror(self, line: Line) -> None:
+    def _mirror(self, line: Line, within: str | None) -> None:
         """Puts a line to the event that says the same; a line that says something of its own becomes an event."""
         item = line.payload.get("item")
         if line.type in _MIRRORS:
@@ -240,7 +242,7 @@ class EventReader:
             texts = _texts(item.get("content")) or _texts(item.get("summary_text")) or _texts(item.get("raw_content"))
             said = dict(line.payload)
         else:
-            self._put_to_result(line)
+            self._put_to_result(line, within)
             return
         kind = f"{line.type}.{whose}"
         for text in texts:
@@ -254,16 +256,19 @@ class EventReader:
         else:
             self._observation(line)
 
-    def _put_to_result(self, line: Line) -> None:
+    def _put_to_result(self, line: Line, within: str | None) -> None:
         item = line.payload.get("item")
-        call_id = str(item.get("id") if isinstance(item, dict) else line.payload.get("call_id"))
+        said = item if isinstance(item, dict) else line.payload
+        call_id = str(said.get("id") if isinstance(item, dict) else said.get("call_id"))
         for event in self._results.get(call_id, ()):
             if (id(event), line.type) not in self._taken:
                 self._taken.add((id(event), line.type))
                 self._put(event, line, dict(line.payload))
-                _told(event, outcome_of_end(item if isinstance(item, dict) else line.payload))
+                _told(event, outcome_of_end(said))
                 return
-        if line.type in ENDS:
+        if (call := call_of_end(said)) is not None and not self._log.has_call(call_id):
+            self._within(line, said, call, within)
+        elif line.type in ENDS:
             self._end_alone(line)
         else:
             self._observation(line)
@@ -281,6 +286,23 @@ class EventReader:
         if whose != "reasoning":
             event["role"] = whose
         self._log.add(event, line.payload.get("id"))
+
+    def _within(self, line: Line, said: Mapping[str, Any], call: Call, within: str | None) -> None:
+        """Makes a call and its result of a tool that the model's history does not name, since code called it."""
+        own = said.get("id", said.get("call_id"))
+        outcome = outcome_of_end(said)
+        used = ("item", "started_at_ms", "completed_at_ms", *call.used)
+        asked, given = self._base(line, "tool_call", (*line.payload,)), self._base(line, "tool_result", used)
+        asked |= {"name": call.name, "arguments": call.arguments, **time_of_ms(line.payload.get("started_at_ms"))}
+        given |= {"content": outcome.content, **time_of_ms(line.payload.get("completed_at_ms"))}
+        if (rest := {k: v for k, v in said.items() if k not in (*_USED, *call.used)}) and said is not line.payload:
+            given.setdefault("attributes", {}).update(rest)
+        _told(given, outcome)
+        for event in (asked, given):
+            if within is not None:
+                event["parent"] = within
+        self._log.call(asked, own)
+        self._log.result(given, own)
 
     def _end_alone(self, line: Line) -> None:
         """Makes a result of a call's end that the model's history does not hold."""
@@ -321,7 +343,12 @@ def _texts(pieces: Any) -> list[str]:  # noqa: ANN401 - JSON
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "web_search_call")
 _RESULTS = ("function_call_output", "custom_tool_call_output", "tool_search_output")
-_KEPT_ITEMS = frozenset(("compaction", "compaction_summary", "image_generation_call", "ghost_snapshot", "other"))
+_CODE = "exec"
+"""The tool that runs code of the model, which calls other tools."""
+
+_KEPT_ITEMS = frozenset(
+    ("additional_tools", "compaction", "compaction_summary", "image_generation_call", "ghost_snapshot", "other")
+)
 _ITEMS: Mapping[str, Callable[[EventReader, Line], None]] = {
     "message": EventReader._message,  # noqa: SLF001 - a table of the class's own methods
     "reasoning": EventReader._reasoning,  # noqa: SLF001

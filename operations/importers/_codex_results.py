@@ -39,6 +39,30 @@ class Outcome:
     error: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What was called, where only the call's end says it."""
+
+    name: str
+    arguments: dict[str, Any]
+    used: tuple[str, ...]
+
+
+def call_of_end(said: Mapping[str, Any]) -> Call | None:
+    """Returns the call that an event at a call's end, or a completed item, names; None where it names none."""
+    invocation = said.get("invocation")
+    inner = invocation if isinstance(invocation, dict) else said
+    if isinstance(name := inner.get("tool"), str):
+        return Call(name, content_of(inner.get("arguments")), ("tool", "arguments"))
+    for field, called in _CALLED.items():
+        if field in said:
+            return Call(called, content_of(said[field]), (field,))
+    return None
+
+
+_CALLED = {"command": "exec_command", "changes": "apply_patch", "query": "web_search", "path": "view_image"}
+
+
 def outcome_of(given: Any) -> Outcome:  # noqa: ANN401 - JSON
     """Returns the outcome that an output in the model's history states.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from operations.importers._cells import instant, shown_time
@@ -12,6 +13,10 @@ from operations.importers._tally import Tally
 
 _TOO_MANY = 2.0**63
 """No counter reaches this; a sum that does is of no counters."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS = 253_402_300_800_000
+"""Milliseconds until the year 10000."""
 
 NOT_EXPORTED = {"status": "not_exported"}
 
@@ -61,6 +66,13 @@ def times_of(text: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"at_text": text} | ({"at": shown_time(when)} if when else {})
 
 
+def time_of_ms(given: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Returns `at` and `at_text` of milliseconds since 1970."""
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < _LAST_MS:
+        return {}
+    return {"at": shown_time(_EPOCH + timedelta(milliseconds=given)), "at_text": str(given)}
+
+
 def numbers_of(usage: Any) -> dict[str, float | int]:  # noqa: ANN401 - JSON
     """Returns the counters of a usage object; what is no number, or an object of its own, is not among them."""
     if not isinstance(usage, Mapping):
@@ -81,16 +93,38 @@ class SessionLog:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._events: list[dict[str, Any]] = []
+        self._parts: list[list[dict[str, Any]]] = [[]]
+        self._at = 0
+        self._count = 0
         self._open: dict[str, list[dict[str, Any]]] = {}
         """Call id as the source says it → calls that have no result yet."""
         self._calls: dict[str, int] = {}
+
+    def slot(self) -> int:
+        """Keeps a place for events that are known only when all lines were read; what is added next follows it."""
+        self._parts += [[], []]
+        self._at = len(self._parts) - 1
+        return self._at - 1
+
+    def fill(self, slot: int) -> None:
+        """Puts what is added next into a place that was kept."""
+        self._at = slot
+
+    def has_call(self, call_id: str) -> bool:
+        """Returns whether there is a call of this id, as the source says it."""
+        return call_id in self._calls
+
+    def waiting(self, name: str) -> str | None:
+        """Returns the latest call of a tool that has no result yet."""
+        found = [call["call_id"] for calls in self._open.values() for call in calls if call["name"] == name]
+        return found[-1] if found else None
 
     def add(self, event: dict[str, Any], source_id: Any = None) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """Appends an event. `source_id` becomes its id where no event of its kind has it yet."""
         if isinstance(source_id, str) and source_id:
             event["id"] = source_id
-        self._events.append(event)
+        self._parts[self._at].append(event)
+        self._count += 1
         field = _CONTENT.get(event["kind"])
         if field is not None:
             status = event[field]["status"]
@@ -101,7 +135,7 @@ class SessionLog:
 
     def call(self, event: dict[str, Any], call_id: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """Appends a call. A call id that was used before gets `~<n>`, so that a result has one call."""
-        given = call_id if isinstance(call_id, str) and call_id else f"call-{len(self._events)}"
+        given = call_id if isinstance(call_id, str) and call_id else f"call-{self._count}"
         times = self._calls[given] = self._calls.get(given, 0) + 1
         event["call_id"] = given if times == 1 else f"{given}~{times}"
         self._open.setdefault(given, []).append(event)
@@ -110,7 +144,7 @@ class SessionLog:
 
     def result(self, event: dict[str, Any], call_id: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """Appends a result to the earliest call of its id that has none."""
-        given = call_id if isinstance(call_id, str) and call_id else f"call-{len(self._events)}"
+        given = call_id if isinstance(call_id, str) and call_id else f"call-{self._count}"
         waiting = self._open.get(given)
         if waiting:
             call = waiting.pop(0)
@@ -128,9 +162,10 @@ class SessionLog:
         unanswered = sum(len(calls) for calls in self._open.values())
         if unanswered:
             self._tally.counts["tool_calls_without_result"] += unanswered
-        seen = {(event["kind"], event["id"]) for event in self._events if "id" in event}
+        events = [event for part in self._parts for event in part]
+        seen = {(event["kind"], event["id"]) for event in events if "id" in event}
         used: set[tuple[str, str]] = set()
-        for seq, event in enumerate(self._events):
+        for seq, event in enumerate(events):
             event["seq"] = seq
             given = event.get("id")
             if given is None or (event["kind"], given) in used:
@@ -141,7 +176,7 @@ class SessionLog:
                 if given is not None:
                     event.setdefault("attributes", {})["source_id"] = given
             used.add((event["kind"], event["id"]))
-        return self._events
+        return events
 
 
 _CONTENT = {

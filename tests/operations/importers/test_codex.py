@@ -255,6 +255,42 @@ def test_the_end_of_a_call_tells_its_error(imports, tmp_path, end, error):
     assert result.attributes["also"][0]["type"] == end["type"]
 
 
+def test_calls_that_code_of_the_model_made_are_calls_within_it(imports, tmp_path):
+    made = codex.Rollout()
+    made.ask("Do.")
+    made.item("custom_tool_call", name="exec", call_id="j1", input="await tools.exec_command({cmd: 'ls'})")
+    run = {"type": "CommandExecution", "id": "exec-1", "command": ["ls"], "status": "failed", "exit_code": 2}
+    tool = {"type": "McpToolCall", "id": "mcp-1", "server": "atk", "tool": "get_status", "arguments": {"n": 1}}
+    for item in (run, {**tool, "status": "completed", "result": {"content": [], "isError": False}}):
+        made.event("item_completed", item=item, started_at_ms=1795997259474, completed_at_ms=1795997259544)
+    made.item("custom_tool_call_output", call_id="j1", output=[{"type": "input_text", "text": "Script completed"}])
+    made.say("Done.")
+    response, record = only(imports, tmp_path, made.bytes())
+    calls = [(e.kind, e.call_id, e.parent) for e in record.log.events if e.kind in ("tool_call", "tool_result")]
+    assert calls == [
+        ("tool_call", "j1", None),
+        ("tool_call", "exec-1", "j1"),
+        ("tool_result", "exec-1", "j1"),
+        ("tool_call", "mcp-1", "j1"),
+        ("tool_result", "mcp-1", "j1"),
+        ("tool_result", "j1", None),
+    ]
+    assert event(record, "mcp-1", "tool_call").arguments.value == {"n": 1}
+    assert event(record, "mcp-1", "tool_call").at_text == "1795997259474"
+    assert event(record, "exec-1", "tool_result").error.code == "exit_2"
+    assert response.counts["tool_calls"] == response.counts["tool_results"] == 3
+
+
+def test_a_message_that_only_an_event_holds_keeps_its_place(imports, tmp_path):
+    made = codex.Rollout()
+    made.ask("Do.")
+    made.event("agent_message", message="Only here.", turn_id=f"{codex.THREAD}-turn-1")
+    made.say("Done.")
+    _, record = only(imports, tmp_path, made.bytes())
+    said = [e.content.value for e in record.log.events if e.kind == "text" and e.role == "assistant"]
+    assert said == ["Only here.", "Done."]
+
+
 def test_the_oldest_rollouts_are_read(imports, tmp_path):
     lines = [
         {"id": codex.THREAD, "timestamp": "2025-05-07T17:24:21.123Z", "instructions": None, "git": {}},
