@@ -398,3 +398,19 @@ def test_a_plan_from_before_isolation_is_read_as_it_was(tmp_path):
     found = target.state.get(Round, value.id)
     assert preparation_of(found.plan, target.state.all(ProjectRecord)[0]).argv == ("true",)
     assert target.state.all(Batch) == []
+
+
+def test_an_isolated_run_that_was_stopped_is_continued_in_a_folder_of_its_own(tmp_path, monkeypatch):
+    target = Odd(tmp_path / "a")
+    monkeypatch.setenv("NOTES", target.notes)
+    value = target.frozen(replay="isolated", concurrency=1)
+    target.note("hold")
+    begun = target.run(value.id, None, wait_seconds=0)
+    until(lambda: os.path.exists(os.path.join(target.notes, "began")), "the agent")
+    stopped = target.call("stop_batch", batch_id=begun.batch_id, wait_seconds=100)
+    target.unnote("hold")
+
+    made = target.call("run_evaluation", continue_batch_id=begun.batch_id, wait_seconds=100)
+
+    assert (stopped.status, made.status, made.counts["completed"]) == ("interrupted", "sealed", 2)
+    assert places(tmp_path) == []
