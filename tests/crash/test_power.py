@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ["store_dataset", "store_attachments", "keep"])
+@pytest.mark.parametrize("name", ["store_dataset", "store_attachments", "keep", "probe"])
 def test_no_power_cut_loses_what_was_acknowledged(loop, all_is_well, name, model):
     assert all_is_well(loop(name).power(model, seed=1, most=75)) == 75
 
