@@ -95,8 +95,7 @@ class Evidence:
             StoreDamaged: The file is not what was recorded.
         """
         if self.imported and wanted is not None:
-            found = (stored.record(self.project, self.state, self.batch.id, n) for n in sorted(wanted))
-            yield from (record for record in found if record is not None)
+            yield from stored.some(self.project, self.state, self.batch.id, wanted)
             return
         made = stored.records(self.project, self.state, self.batch.id) if self.imported else self._ran()
         yield from (record for record in made if wanted is None or record["n"] in wanted)

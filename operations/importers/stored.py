@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from operations.importers._json_values import dumps, loads
@@ -92,6 +92,19 @@ def records(project: Project, state: State, batch_id: str) -> Iterator[dict[str,
     index = contents.checked(project, state, f"evidence/{batch_id}/{INDEX}")
     for entry in range(len(index) // _ENTRY.size):
         yield from _block(project, batch_id, index, entry)
+
+
+def some(project: Project, state: State, batch_id: str, numbers: Collection[int]) -> Iterator[dict[str, Any]]:
+    """Yields the Records of an import that have one of `numbers`, in order, reading only the blocks that hold them.
+
+    Raises:
+        StoreDamaged: The index or a block is not what was recorded.
+    """
+    index = contents.checked(project, state, f"evidence/{batch_id}/{INDEX}")
+    wanted = frozenset(numbers)
+    for entry in sorted({(n - 1) // BLOCK for n in wanted if n > 0}):
+        if (entry + 1) * _ENTRY.size <= len(index):
+            yield from (one for one in _block(project, batch_id, index, entry) if one["n"] in wanted)
 
 
 def _block(project: Project, batch_id: str, index: bytes, entry: int) -> Iterator[dict[str, Any]]:

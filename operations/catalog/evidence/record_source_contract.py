@@ -244,6 +244,8 @@ def _excerpt(request: RecordSourceContractRequest, context: Context) -> Excerpt:
 
     if not start <= end < start + MAX_LINES:
         raise unusable("the range is empty or longer than 100 lines")
+    if "\0" in given:
+        raise unusable("a path has no NUL character")
     real = os.path.realpath(os.path.join(context.root, given))
     path = os.path.relpath(real, context.root)
     if path.split(os.sep)[0] in ("..", STORE):

@@ -73,6 +73,7 @@ def test_an_excerpt_keeps_the_lines_masked_and_the_files_digest(imports, write):
     "asked",
     [
         {"source_path": "none.py"},
+        {"source_path": "no\0ne.py"},
         {"source_path": "../outside.py"},
         {"source_path": "/etc/hostname"},
         {"source_path": ".atk/mask.key"},
