@@ -54,6 +54,7 @@ def record_of(session_id: str, namespace: str, given: Sequence[Line], tally: Tal
         tally.outcome(f"session.{field}", "kept" if known else "unknown")
         if not known:
             missing.append(f"trace_{field}")
+    tally.outcome("session.model", "kept" if any(message.model for message in messages) else "unknown")
     tally.outcome("session.usage", "kept" if any(message.usage for message in messages) else "unknown")
     tally.outcome("session.time", "kept" if "at" in found else "unknown")
     return found | ({"missing": missing} if missing else {})

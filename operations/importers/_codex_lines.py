@@ -28,6 +28,9 @@ ITEMS = frozenset((
 ))  # fmt: skip
 """Types of items of the model's history."""
 
+_NEEDED = {"thread.started": "thread_id", "error": "message", "turn.failed": "error", "turn.completed": "usage"}
+"""What a line of the stream has, by which it is told from other lines of that name."""
+
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -74,18 +77,10 @@ def is_line(value: Mapping[str, Any]) -> bool:
     """Returns whether a row is a line of Codex, by what it holds."""
     line = read_line(value)
     if line.kind == "exec":
-        needed = {"thread.started": "thread_id", "error": "message", "turn.failed": "error"}.get(line.type)
-        return (
-            isinstance(line.payload.get("item"), dict)
-            if line.type.startswith("item.")
-            else (needed or "")
-            in (
-                "",
-                *line.payload,
-            )
-        )
+        needed = "item" if line.type.startswith("item.") else _NEEDED.get(line.type)
+        return needed is None or needed in line.payload
     if line.kind == "response_item" and "payload" not in value:
-        return line.type in ITEMS and ("role" in value or "call_id" in value or line.type == "reasoning")
+        return "role" in value or "call_id" in value or line.type == "reasoning"
     return line.kind in ROLLOUT or line.kind == "state"
 
 

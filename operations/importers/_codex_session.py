@@ -71,6 +71,8 @@ class Session:
             self._tally.outcome(f"session.{field}", "kept" if known else "unknown")
             if not known:
                 missing.append(f"trace_{field}")
+        named = any("name" in event.get("model", ()) for event in events)
+        self._tally.outcome("session.model", "kept" if named else "unknown")
         self._tally.outcome("session.usage", "kept" if usage.metrics else "unknown")
         self._tally.outcome("session.time", "kept" if "at" in found else "unknown")
         if missing:

@@ -72,6 +72,7 @@ def test_a_session_is_one_record_with_its_question_answer_calls_tokens_and_model
         2,
     )
     assert record.log.state == "completed"
+    assert response.fields["session.model"] == {"kept": 1}
     assert [e.usage["output_tokens"] for e in log if e.kind == "turn_complete"] == [97]
     assert record.runtime_metadata["version"] == "2.1.200"
     assert event(record, "07c9_1", "tool_call").locator.pointer == "/message/content/0"
@@ -205,7 +206,8 @@ def test_a_stream_beside_its_session_is_left_out_and_counted(imports, tmp_path):
     assert (record.metrics["output_tokens"], record.metrics["total_cost_usd"]) == (97, 0.0125)
 
 
-def test_a_session_resumed_twice_costs_what_it_cost(imports, tmp_path):
+@pytest.mark.parametrize("names", [("x", "y", "z"), ("z", "y", "x")])
+def test_a_session_resumed_twice_costs_what_it_cost_whatever_its_files_are_called(imports, tmp_path, names):
     first = claude.usual("aaaa-1")
     second, third = claude.Session("bbbb-2"), claude.Session("cccc-3")
     for made, before in ((second, first), (third, second)):
@@ -213,7 +215,8 @@ def test_a_session_resumed_twice_costs_what_it_cost(imports, tmp_path):
         made._seconds, made.last = before._seconds + 60, before.last
         made.ask(f"And {made.session}?")
         made.answer(claude.text("So."), answered=3)
-    files = {f"{made.session}.jsonl": made.bytes() for made in (first, second, third)}
+    made = (first, second, third)
+    files = {f"{name}.jsonl": one.bytes() for name, one in zip(names, made, strict=True)}
     response, records = read(imports, tmp_path, files)
     assert {name: record.metrics["output_tokens"] for name, record in records.items()} == {
         "aaaa-1": 97,
