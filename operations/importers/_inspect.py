@@ -190,7 +190,7 @@ def _totals(log: Log, header: Mapping[str, Any], name: str) -> Iterator[dict[str
                 "name": f"{score.get('name')}/{metric}",
                 **_plain(own.get("value")),
                 "subject_kind": "dataset_run",
-                "subject_id": header.get("eval_id"),
+                "subject_id": str(header.get("eval_id")),
                 "attributes": rest,
                 "locator": locator,
             }

@@ -38,9 +38,8 @@ class _Transcript:
     def __init__(self, sample: Mapping[str, Any], locator: Mapping[str, Any]) -> None:
         self.events: list[dict[str, Any]] = []
         self._pool = _list(sample.get(POOL))
-        self._whole = {
-            m["id"]: m for m in _list(sample.get("messages")) if isinstance(m, Mapping) and _text(m.get("id"))
-        }
+        whole = [message for message in _list(sample.get("messages")) if isinstance(message, Mapping)]
+        self._whole = {str(message["id"]): message for message in whole if message.get("id")}
         self._locator = locator
         self._ids: Counter[tuple[str, str]] = Counter()
         self._said: Counter[str] = Counter()
@@ -62,8 +61,8 @@ class _Transcript:
                     self._model(event, base, place)
                 case "tool":
                     self._tool(event, base, place)
-                case "span_end" if event.get("id") in self._spans:
-                    self._end(self._spans[event["id"]], event)
+                case "span_end" if str(event.get("id")) in self._spans:
+                    self._end(self._spans[str(event["id"])], event)
                 case _:
                     self._other(event, base, place)
             self.walk(_list(event.get("events")), f"{place}/events", _text(event.get("uuid")) or parent)
@@ -183,7 +182,7 @@ class _Transcript:
         event: dict[str, Any] = {**about, "kind": "text", "role": role if role in _ROLES else "unknown"}
         event |= {"id": _text(message.get("id")) or about.get("id", ""), "content": content}
         if "model" not in event and _text(message.get("model")):
-            event["model"] = {"name": message["model"]}
+            event["model"] = {"name": _text(message["model"])}
         if attributes:
             event["attributes"] = attributes
         reasoning = [self._reasoning(part, about, at) for part in parts]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from operations.importers._export_rows import Damage, RawRow
-from operations.importers._inspect_samples import one_form
+from operations.importers._inspect_samples import one_form, ranges
 from operations.importers._inspect_zip import HEADER, REDUCTIONS, START, SUMMARIES, LogArchive, NotAnInspectLog
 from operations.importers._json_stream import JsonBroken
 from operations.importers._json_stream import _Text as Text
@@ -95,11 +95,21 @@ def _header(archive: LogArchive, name: str) -> dict[str, Any]:
 def _listed(archive: LogArchive, name: str) -> list[Any]:
     """Returns the list that a member holds; one that cannot be read is none, since its log holds the same elsewhere."""
     try:
-        value, _ = parse(b'{"all":' + archive.read(name) + b"}")
+        return _items(archive, name)
     except (ValueError, RecursionError):
         return []
-    found = value["all"]
-    return found if isinstance(found, list) else []
+
+
+def _items(archive: LogArchive, name: str) -> list[Any]:
+    """Returns the list that a member holds.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    value, _ = parse(b'{"all":' + archive.read(name) + b"}")
+    if not isinstance(value["all"], list):
+        raise ValueError(f"{name} is not a JSON array in [ ]")  # noqa: TRY004 - what is wrong is the text
+    return value["all"]
 
 
 def _chunks(names: list[str]) -> dict[str, dict[str, list[str]]]:
@@ -130,14 +140,10 @@ def _joined(archive: LogArchive, shell: dict[str, Any], chunks: Mapping[str, lis
     found: dict[str, list[Any]] = {}
     for sequence, names in chunks.items():
         if sequence != "metadata":
-            found[sequence] = []
-            for name in names:
-                value, _ = parse(b'{"all":' + archive.read(name) + b"}")
-                found[sequence] += value["all"]
+            found[sequence] = [item for name in names for item in _items(archive, name)]
     made = dict(shell)
     pool = found.get("messages", [])
-    refs = made.pop("message_refs", None) or []
-    made["messages"] = [pool[place] for start, end in refs for place in range(start, min(end, len(pool)))]
+    made["messages"] = [pool[place] for place in ranges(made.pop("message_refs", None), len(pool))]
     made["events"] = found.get("events", [])
     made["events_data"] = {"messages": pool}
     made["attachments"] = {str(place): text for place, text in enumerate(found.get("attachments", []))}

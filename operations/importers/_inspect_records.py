@@ -86,7 +86,7 @@ class RecordMaker:
         trace_id = uuid if isinstance(uuid, str) and uuid else composed
         found: dict[str, Any] = {
             "source": {"namespace": self._namespace, "trace_id": trace_id},
-            "name": header.get("task"),
+            "name": None if header.get("task") is None else str(header["task"]),
             "case_id": str(sample["id"]),
             "repeat": sample["epoch"],
             "trace_row": True,

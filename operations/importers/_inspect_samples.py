@@ -89,7 +89,7 @@ class _Pool:
     def numbers(self, refs: Any, given: Any) -> list[int]:  # noqa: ANN401 - JSON
         """Returns the numbers of the messages that an event points to in its log's own pool, or holds itself."""
         found = []
-        for place in _refs(refs, len(self._stored)):
+        for place in ranges(refs, len(self._stored)):
             if place not in self._of_stored:
                 self._of_stored[place] = self._number(self._stored[place])
             found.append(self._of_stored[place])
@@ -129,7 +129,7 @@ def _event(event: Any, pool: _Pool, counts: dict[str, int]) -> Any:  # noqa: ANN
     return made
 
 
-def _refs(given: Any, size: int) -> Iterator[int]:  # noqa: ANN401 - JSON
+def ranges(given: Any, size: int) -> Iterator[int]:  # noqa: ANN401 - JSON
     """Yields the numbers of half-open ranges, as far as they are below `size`."""
     for pair in given if isinstance(given, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, int) for end in pair):  # noqa: PLR2004 - a range

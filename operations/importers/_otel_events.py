@@ -7,6 +7,7 @@ from typing import Any
 
 from operations.importers._otel_messages import parts_of, plain_text
 from operations.importers._otel_spans import OtelSpan, place
+from operations.importers._otel_values import text_of
 
 _REASONING = frozenset(("reasoning", "thinking"))
 _UNFOLDED = frozenset(("text", "tool_call", *_REASONING))
@@ -120,8 +121,7 @@ class _Unfolding:
     def _call(self, span: OtelSpan, number: int, part: Mapping[str, Any]) -> dict[str, Any]:
         given = part.get("id")
         call_id = f"{span.id}:{number}" if given is None else str(given)
-        name = part.get("name")
-        name = name if name is None else str(name)
+        name = text_of(part.get("name"))
         if given is not None:
             self._open[call_id] = name
         arguments: dict[str, Any] = {"status": "not_exported"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.importers._cells import decoded
 from operations.importers._otel_messages import Found, content_of, read, tree
-from operations.importers._otel_values import nanoseconds, shown, whole
+from operations.importers._otel_values import nanoseconds, shown, text_of, whole
 from operations.importers._tally import Tally
 
 CORE = (
@@ -103,7 +103,7 @@ class SpanReader:
         span = OtelSpan(
             id=value["span_id"],
             parent=value.get("parent_id"),
-            name=value.get("name"),
+            name=text_of(value.get("name")),
             value=value,
             attributes=own,
             locator=locator,

@@ -11,6 +11,7 @@ from operations.importers._json_values import dumps, loads, shortened
 from operations.importers._otel_events import events_of, ordered
 from operations.importers._otel_messages import plain_text, read
 from operations.importers._otel_spans import OtelSpan, SpanReader, timed
+from operations.importers._otel_values import text_of
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
 
@@ -219,7 +220,7 @@ class TraceBuilder:
             if event.get("name") != "gen_ai.evaluation.result":
                 continue
             own = dict(event.get("attributes") or {})
-            name, value = own.pop(f"{_EVALUATION}name", None), own.pop(f"{_EVALUATION}score.value", None)
+            name, value = text_of(own.pop(f"{_EVALUATION}name", None)), own.pop(f"{_EVALUATION}score.value", None)
             label, why = own.pop(f"{_EVALUATION}score.label", None), own.pop(f"{_EVALUATION}explanation", None)
             number = number_of(value)
             score: dict[str, Any] = {"type": "numeric", "status": "value", "value": number}
@@ -233,7 +234,7 @@ class TraceBuilder:
             self._tally.score_type(name, score["type"])
             score |= {
                 "id": None,
-                "name": name if name is None else str(name),
+                "name": name,
                 "subject_kind": "observation",
                 "subject_id": span.id,
                 "trace_id": trace_id,
@@ -254,7 +255,7 @@ class TraceBuilder:
                 name: one[name] for name in ("at", "at_text", "attributes", "locator") if name in one
             }
             kept = {"id": f"log:{number}", "seq": len(events), "kind": "observation", "type": "log"}
-            said = {"name": one.get("name"), "input": {"status": "not_exported"}, "output": body}
+            said = {"name": text_of(one.get("name")), "input": {"status": "not_exported"}, "output": body}
             events.append({**event, **kept, **said})
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from operations.importers._cells import instant
-from operations.importers._json_values import NotFinite
+from operations.importers._json_values import NotFinite, dumps
 
 TRACE_BYTES, SPAN_BYTES = 16, 8
 
@@ -93,6 +93,11 @@ def real(given: Any) -> Any:  # noqa: ANN401 - JSON
             return given
         return value if math.isfinite(value) else NotFinite(given)
     return given
+
+
+def text_of(given: Any) -> str | None:  # noqa: ANN401 - JSON
+    """Returns what should be a text; what is none is shown as JSON."""
+    return given if given is None or isinstance(given, str) else dumps(given).decode()
 
 
 def identifier(given: Any, size: int) -> str:  # noqa: ANN401 - JSON
