@@ -28,9 +28,10 @@ def require_whole(project: Project, state: State, dataset: Dataset, case_ids: Co
     """
     if not dataset.kept_attachments:
         return
+    wanted = None if case_ids is None else frozenset(case_ids)
     seen: set[str] = set()
     for case in contents.cases(project, state, dataset.id):
-        if case_ids is not None and case.id not in case_ids:
+        if wanted is not None and case.id not in wanted:
             continue
         for file in case.attachments:
             if file.sha256 in seen:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from operations.execution import command, leftovers
+from operations.execution import attachments, command, leftovers
 from operations.execution.adapters.process import AgentProcess, agent_process, runner_template
 from operations.execution.attending import Attending
 from operations.execution.preparing import PreparationResult, prepare
@@ -43,12 +43,13 @@ class Smoke(Value):
     notes: list[str]
 
 
-def try_once(
+def try_once(  # noqa: PLR0913 - the process, the Case, and what surrounds the attempt
     process: AgentProcess,
     case: Mapping[str, Any],
     *,
     timeout_seconds: float,
     masker: Masker,
+    kept: str | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Smoke:
     """Makes one attempt at `case` in a folder of its own, which is gone afterwards.
@@ -58,15 +59,17 @@ def try_once(
         case: Its `input`; perhaps `id` and `attachments`.
         timeout_seconds: The limit of the attempt.
         masker: Masks what is shown.
+        kept: The dataset's folder of kept attachments, of which the attempt gets copies.
         cancelled: Whether the caller has given up.
 
     Raises:
         AttendantLost: The process that runs the attempt has died.
+        KeptBytesDamaged: A kept attachment is missing or has other bytes.
         OSError: The folder cannot be made or no process be started.
     """
     folder = tempfile.mkdtemp(prefix="atk-smoke-")
     try:
-        argv = command.expand(process.command, _laid_out(folder, case))
+        argv = command.expand(process.command, _laid_out(folder, case, kept))
         with Attending() as attending:
             ended = attending.run(
                 argv,
@@ -99,6 +102,7 @@ def try_project(  # noqa: PLR0913 - the configuration, the Case, and what surrou
     *,
     masker: Masker,
     head: tuple[str, str],
+    kept: str | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Smoke:
     """Makes one attempt as the project's configuration says, its preparation included.
@@ -109,12 +113,14 @@ def try_project(  # noqa: PLR0913 - the configuration, the Case, and what surrou
         case: Its `input`; perhaps `id` and `attachments`.
         masker: Masks what is shown.
         head: The tree and the commit that the worktree has, for the preparation.
+        kept: The dataset's folder of kept attachments, of which the attempt gets copies.
         cancelled: Whether the caller has given up.
 
     Raises:
         EnvFileUnusable: The file of variables cannot be used.
         VariablesMissing: A declared variable is set nowhere.
         AttendantLost: The process that runs the attempt has died.
+        KeptBytesDamaged: A kept attachment is missing or has other bytes.
         OSError: A folder cannot be made or no process be started.
     """
     with contextlib.ExitStack() as stack:
@@ -137,7 +143,9 @@ def try_project(  # noqa: PLR0913 - the configuration, the Case, and what surrou
         )
         if not prepared.result.ready:
             return _unprepared(prepared.result, process)
-        tried = try_once(process, case, timeout_seconds=project.timeout_seconds, masker=masker, cancelled=cancelled)
+        tried = try_once(
+            process, case, timeout_seconds=project.timeout_seconds, masker=masker, kept=kept, cancelled=cancelled
+        )
         return tried.model_copy(update={"notes": [*tried.notes, *prepared.check().notes]})
 
 
@@ -165,13 +173,14 @@ def outcome_of(end: str, exit_code: int | None, infrastructure_exit_codes: tuple
     return "infra_error" if exit_code in infrastructure_exit_codes else "agent_error"
 
 
-def _laid_out(folder: str, case: Mapping[str, Any]) -> dict[str, str]:
+def _laid_out(folder: str, case: Mapping[str, Any], kept: str | None) -> dict[str, str]:
     """Makes what an attempt finds in its folder, and returns the values of the placeholders."""
     output = os.path.join(folder, "output")
     os.mkdir(output, 0o700)
-    files = {"input_file": ("input.json", case["input"]), "attachments_file": ("attachments.json", [])}
-    if case.get("attachments"):
-        files["attachments_file"] = ("attachments.json", case["attachments"])
+    listed = list(case.get("attachments") or ())
+    if kept is not None:
+        listed = attachments.copies(listed, kept, os.path.join(folder, attachments.FOLDER))
+    files = {"input_file": ("input.json", case["input"]), "attachments_file": ("attachments.json", listed)}
     paths = {}
     for placeholder, (name, value) in files.items():
         paths[placeholder] = os.path.join(folder, name)

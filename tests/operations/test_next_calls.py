@@ -57,6 +57,7 @@ ELSEWHERE = {
     "not_retryable",  # test_successors
     "not_stuck",  # tests/storage
     "nothing_to_continue",  # test_successors
+    "nothing_to_try",  # tests/operations/execution
     "nothing_to_validate",  # test_runs_of_a_round
     "probe_input_refused",  # test_diagnostic_probe
     "probe_not_permitted",  # test_diagnostic_probe
@@ -66,6 +67,7 @@ ELSEWHERE = {
     "probes_used_up",  # test_diagnostic_probe
     "record_input_unknown",  # test_store_dataset
     "records_disagree",  # test_store_dataset
+    "round_without_baseline",  # test_analysis_only_rounds
     "result_forbids",  # test_comparing_sides
     "retries_used_up",  # test_successors
     "secret_in_configuration",  # tests/attack

@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
-from operations.execution import smoke
+from operations.execution import kept, smoke
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
 from operations.execution.attending import AttendantLost
 from operations.execution.smoke import Smoke
 from operations.tuning import lifecycle
 from operations.tuning.running import UnprotectedEffects, require_protected
-from storage.errors import NextCall
+from storage import contents
+from storage.errors import AtkError, NextCall
 from storage.project import ProjectNotInitialized
+from storage.projection import UnknownObject
+from storage.schema.base import ObjectId
+from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
 from storage.worktree import read_head
 
 
+@dataclass(kw_only=True, eq=False)
+class NothingToTry(AtkError):
+    """No one Case is given: neither an input nor a stored Case, both, or a Case that is not there."""
+
+    message: ClassVar[str] = (
+        "try_case makes one attempt at one Case, and {problem}. Give input, or dataset_id and the case_id of one of "
+        "its Cases."
+    )
+    next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("try_case", supply={"input": "the input of one Case"}),)
+
+    problem: str
+
+
 class TryCaseRequest(Request):
-    input: Annotated[Any, Field(description="The input of one Case: text or any JSON.")]
-    case_id: Annotated[str, Field(min_length=1, max_length=512, description="What {case_id} becomes.")] = "try"
+    input: Annotated[Any, Field(description="The input of one Case: text or any JSON.")] = None
+    dataset_id: Annotated[
+        ObjectId | None, Field(description="In place of input: a stored Case, its attachments included.")
+    ] = None
+    case_id: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=512,
+            description="What {case_id} becomes; default try. With dataset_id: which Case; default the first.",
+        ),
+    ] = None
 
 
 class TryCaseResponse(Response):
@@ -40,8 +69,13 @@ class TryCaseResponse(Response):
         VariablesMissing,
         AttendantLost,
         ProjectNotInitialized,
+        NothingToTry,
+        UnknownObject,
     ),
-    examples=(Example("Does the agent start and answer at all?", {"input": "Where is my invoice?"}),),
+    examples=(
+        Example("Does the agent start and answer at all?", {"input": "Where is my invoice?"}),
+        Example("Does it get a stored Case with its attachments?", {"dataset_id": "dataset-2-7hq1", "case_id": "c-7"}),
+    ),
 )
 def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
     """Try the agent once, as a smoke test before anything is planned: start it on one input and show what happened.
@@ -54,6 +88,7 @@ def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
     if not record.runnable:
         raise lifecycle.NotRunnable(step="try_case")
     require_protected(record)
+    case, kept_in = _case(request, context)
     head = ("", "")
     if not record.analysis_only:
         with project.git() as git:
@@ -62,7 +97,8 @@ def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
     shown = smoke.try_project(
         record,
         context.root,
-        {"id": request.case_id, "input": request.input},
+        case,
+        kept=kept_in,
         masker=project.masker,
         head=head,
         cancelled=context.cancelled,
@@ -77,3 +113,25 @@ def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
         smoke=shown,
         next=steps(follow, NextCall("get_status")),
     )
+
+
+def _case(request: TryCaseRequest, context: Context) -> tuple[dict[str, Any], str | None]:
+    """Returns what is tried, and the folder that keeps its attachments, where a dataset does."""
+    given = "input" in request.model_fields_set
+    if given == (request.dataset_id is not None):
+        raise NothingToTry(problem="both input and dataset_id are given" if given else "neither is given")
+    if request.dataset_id is None:
+        return {"id": request.case_id or "try", "input": request.input}, None
+    project, state = context.project, context.project.state()
+    dataset = state.get(Dataset, request.dataset_id)
+    # A holdout Case stays unseen: what it is and what the agent answers would be shown.
+    seen = [c for c in contents.cases(project, state, dataset.id) if c.usage != "holdout"]
+    chosen = [c for c in seen if request.case_id in (None, c.id)][:1]
+    if not chosen:
+        raise NothingToTry(problem=f"{dataset.id} has no Case {request.case_id or 'at all'} that may be shown")
+    kept.require_whole(project, state, dataset, [chosen[0].id])
+    case = chosen[0].model_dump(mode="json", include={"id", "input", "attachments"})
+    if dataset.kept_attachments:
+        return case, project.store.full(kept.folder_of(dataset))
+    located = [{**file, "path": os.path.join(context.root, file["path"])} for file in case["attachments"]]
+    return {**case, "attachments": located}, None
