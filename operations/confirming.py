@@ -69,10 +69,9 @@ class NotConfirmed(AtkError):
         "A person has to allow this, and {answer}: {question} Nothing was done. They can allow it in a terminal with "
         "`atk approve {approval_id}`; then make the same call again."
     )
-    next_calls = (
-        NextCall("get_status", supply={"approval": "once the person ran `atk approve {approval_id}`, repeat the call"}),
-    )
+    next_calls = (NextCall("{operation}", supply={"arguments": "the same, once `atk approve {approval_id}` was run"}),)
 
+    operation: str
     approval_id: str
     answer: str
     question: str

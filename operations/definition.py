@@ -27,9 +27,7 @@ class Model(BaseModel):
 class Request(Model):
     """The base of every operation's request."""
 
-    project_path: Annotated[
-        str | None, Field(description="The project's folder. Default: the server's working folder.")
-    ] = None
+    project_path: Annotated[str | None, Field(description="Default: the working folder.")] = None
 
 
 class WriteRequest(Request):
@@ -40,8 +38,7 @@ class WriteRequest(Request):
         Field(
             min_length=1,
             max_length=128,
-            description="Your own id of this call, unique in the project. The same id with the same arguments "
-            "returns the recorded response instead of acting twice.",
+            description="Your id of this call: made again with it, the call returns its first answer.",
         ),
     ] = None
 

@@ -173,7 +173,10 @@ def _with_consent(
             known = leave_open(context.project, question, context.timestamp)
             how = {None: "this client has no way to ask one", "decline": "it was declined", "cancel": "nobody answered"}
             raise NotConfirmed(
-                approval_id=known.id, answer=how.get(said, "the call was given up"), question=known.question
+                operation=operation.name,
+                approval_id=known.id,
+                answer=how.get(said, "the call was given up"),
+                question=known.question,
             ) from None
 
 

@@ -3,9 +3,10 @@
 import json
 
 from atk_mcp.schemas import input_schema, output_schema
+from atk_mcp.trimming import published_input, published_output
 from tests.atk_mcp.toys import StatusRequest, StoreRequest, StoreResponse
 
-PROJECT = {"type": "string", "description": "The project's folder. Default: the server's working folder."}
+PROJECT = {"type": "string", "description": "Default: the working folder."}
 
 
 def test_a_request_is_flat_closed_and_tells_its_limits_and_defaults():
@@ -64,3 +65,31 @@ def test_a_response_is_open_and_without_limits():
     }
     assert "additionalProperties" not in schema
     assert "A call that leads on" not in json.dumps(schema)
+
+
+def test_what_is_published_of_a_request_tells_its_limits_in_words_alone():
+    published = published_input(input_schema(StatusRequest))
+    assert published["properties"]["length"] == {
+        "type": "integer",
+        "description": "How many lines to answer with. (0 to 100000; default 2)",
+    }
+    parts = published_input(input_schema(StoreRequest))["properties"]["parts"]
+    assert parts["items"]["properties"]["weight"] == {"type": "number", "description": "Its share. (more than 0)"}
+    assert parts["items"]["required"] == ["title"]
+    assert parts["items"]["additionalProperties"] is False
+
+
+def test_a_field_called_like_a_keyword_is_published():
+    schema = {"type": "object", "properties": {"default": {"type": "string"}, "format": {"type": "string"}}}
+    assert published_input(schema) == schema
+
+
+def test_what_is_published_of_a_response_are_its_own_fields_by_name():
+    assert published_output(output_schema(StoreResponse)) == {
+        "type": "object",
+        "properties": {
+            "dataset_id": {"type": "string"},
+            "echo": {"type": "object"},
+        },
+        "required": ["dataset_id", "echo"],
+    }

@@ -48,12 +48,15 @@ def vocabulary():
     """Every name that a skill may write as code: tools, their fields and values, and errors."""
     from typing import get_args
 
-    from atk_mcp import reference, snapshot
+    from atk_mcp import reference
+    from atk_mcp.schemas import input_schema, output_schema
+    from operations.registry import all_operations
     from storage.schema.validations import Result
 
     known = set(get_args(Result)) | {reference.code(error) for error in reference.all_errors()}
-    for tool in snapshot.load():
-        known |= {tool["name"]} | words_in(tool["inputSchema"]) | words_in(tool["outputSchema"])
+    for operation in all_operations().values():
+        known |= {operation.name} | words_in(input_schema(operation.request))
+        known |= words_in(output_schema(operation.response))
     return known
 
 
