@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from operations.importers.evidence import EvidenceImport, ImportStopped
 from storage.owners import Owner, forget
 from storage.project import Project
 from storage.recovery import IMPORTS
+from storage.schema.base import Value
 from storage.transaction import Call
 
 PREFIX = "import-"
@@ -22,6 +22,27 @@ PREFIX = "import-"
 
 ABOUT, PROGRESS, STOP = "about.json", "progress.json", "stop"
 """Files in the folder of an import: what it is, how far it is, and what asks it to stop."""
+
+
+class About(Value):
+    """What an import is: it lies in a folder in which agents may write, and is checked before it is believed."""
+
+    source: str
+    """As it was given, masked."""
+    began: str
+    request_id: str | None
+    digest: str
+    """Of the call, keyed with the project's key."""
+
+
+class Progress(Value):
+    """How far an import is."""
+
+    bytes_read: int = 0
+    bytes_total: int | None = None
+    rows: int = 0
+    note: str = ""
+
 
 _SHOWN_SECONDS = 0.2
 _AT_ONCE = 500
@@ -57,9 +78,10 @@ class Announced:
         if now - self._shown < _SHOWN_SECONDS:
             return
         self._shown = now
-        said = {"bytes_read": int(done), "bytes_total": None if total is None else int(total), "rows": rows}
+        whole = None if total is None else int(total)
+        said = Progress(bytes_read=int(done), bytes_total=whole, rows=rows, note=note)
         with contextlib.suppress(OSError):  # the folder is taken away, or the disk is full: the import says that itself
-            self._project.store.replace(f"{self._folder}/{PROGRESS}", json.dumps({**said, "note": note}).encode())
+            self._project.store.replace(f"{self._folder}/{PROGRESS}", said.model_dump_json().encode())
 
     def __enter__(self) -> Self:
         return self
@@ -80,15 +102,15 @@ def announce(project: Project, call: Call, source: str) -> Owner:
     """
     owner = Owner(project.store)
     folder = f"{IMPORTS}/{owner.nonce}"
-    about = {
-        "source": project.masker.text(source),
-        "began": call.at,
-        "request_id": call.request_id,
-        "digest": call.digest(project.mask_key),
-    }
+    about = About(
+        source=project.masker.text(source),
+        began=call.at,
+        request_id=call.request_id,
+        digest=call.digest(project.mask_key),
+    )
     try:
         project.store.make_folders(folder, durable=False)
-        project.store.replace(f"{folder}/{ABOUT}", json.dumps(about).encode())
+        project.store.replace(f"{folder}/{ABOUT}", about.model_dump_json().encode())
     except BaseException:
         project.store.remove_tree(folder)
         owner.release()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from operations.execution.announcing import PREFIX, STOP
-from operations.execution.importing import FAILED, OUTCOME, STOPPED
+from operations.execution.importing import FAILED, OUTCOME, STOPPED, Outcome
 from operations.importers.evidence import ImportStopped
 from storage.errors import AtkError
 from storage.owners import forget
@@ -54,9 +54,9 @@ def main(run: Callable[..., Any], record: Callable[[BaseException, str, Mapping[
     except ImportStopped:
         code = STOPPED
     except AtkError as error:
-        code, outcome = FAILED, {"error": type(error).__name__, "facts": error.facts, "message": str(error)}
+        code, outcome = FAILED, Outcome(error=type(error).__name__, facts=error.facts, message=str(error))
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and whoever follows gets its id
-        code, outcome = FAILED, {"incident_id": record(error, "import_evidence", arguments)}
+        code, outcome = FAILED, Outcome(incident_id=record(error, "import_evidence", arguments))
     _leave(project, nonce, outcome)
     return code
 
@@ -78,12 +78,12 @@ def _watch(asked: threading.Event, stop: str) -> None:
                 os._exit(STOPPED)
 
 
-def _leave(project: Project, nonce: str, outcome: Mapping[str, Any] | None) -> None:
+def _leave(project: Project, nonce: str, outcome: Outcome | None) -> None:
     """Takes the folder away, or all in it but why the call was refused: somebody may ask that later."""
     folder = f"{IMPORTS}/{nonce}"
     with contextlib.suppress(OSError):  # the disk refuses: the next to look takes away what is left
         if outcome is None:
             project.store.remove_tree(folder)
         else:
-            project.store.replace(f"{folder}/{OUTCOME}", json.dumps(outcome).encode())
+            project.store.replace(f"{folder}/{OUTCOME}", outcome.model_dump_json().encode())
         forget(project.store, nonce)

@@ -16,15 +16,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
-from operations.execution.announcing import ABOUT, PREFIX, PROGRESS, STOP, announce
+from pydantic import ValidationError
+
+from operations.execution.announcing import ABOUT, PREFIX, PROGRESS, STOP, About, Progress, announce
 from storage.errors import AtkError, NextCall
+from storage.files import StoreDamaged
 from storage.owners import forget_dead, is_alive
 from storage.project import Project
 from storage.projection import State
 from storage.recovery import IMPORTS
+from storage.schema.base import Value
 from storage.transaction import Call, ResourceBusy
 
 SHORT_BYTES = 4 * 1024 * 1024
@@ -41,6 +45,8 @@ STOPPED, FAILED = 3, 4
 """How the process ends when it was asked to stop, and when the call was refused."""
 
 _LEAVES_SECONDS = 5.0
+_LARGEST = 1 << 20
+"""Bytes of a file in the folder of an import that are read."""
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _BOOT = (
     "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "
@@ -81,34 +87,39 @@ class ImportCrashed(AtkError):
     incident_id: str
 
 
+class Outcome(Value):
+    """Why an import was refused, or under which id its crash is on record."""
+
+    error: str = ""
+    facts: dict[str, Any] = {}
+    message: str = ""
+    incident_id: str | None = None
+
+
+SaidT = TypeVar("SaidT", About, Progress, Outcome)
+
+
 @dataclass(frozen=True)
 class Job:
     """An import that runs, or one that was refused and not tidied up yet."""
 
     import_id: str
     alive: bool
-    source: str
-    """As it was given, masked."""
-    began: str
-    request_id: str | None
-    digest: str
-    """Of the call, keyed with the project's key."""
-    bytes_read: int = 0
-    bytes_total: int | None = None
-    rows: int = 0
-    note: str = ""
+    about: About
+    progress: Progress
 
     @property
     def counts(self) -> dict[str, int]:
         """How far it is, in bytes and rows."""
-        total = {} if self.bytes_total is None else {"bytes_total": self.bytes_total}
-        return {"rows": self.rows, "bytes_read": self.bytes_read, **total}
+        total = {} if self.progress.bytes_total is None else {"bytes_total": self.progress.bytes_total}
+        return {"rows": self.progress.rows, "bytes_read": self.progress.bytes_read, **total}
 
     @property
     def sentence(self) -> str:
         """How far it is, for a person."""
-        of = "" if self.bytes_total is None else f" of {self.bytes_total:,}"
-        return f"{self.import_id} is running: {self.rows:,} rows and {self.bytes_read:,}{of} bytes of {self.source}"
+        read, total = f"{self.progress.bytes_read:,}", self.progress.bytes_total
+        of = "" if total is None else f" of {total:,}"
+        return f"{self.import_id} is running: {self.progress.rows:,} rows and {read}{of} bytes of {self.about.source}"
 
     @property
     def leads_on(self) -> tuple[NextCall, ...]:
@@ -192,8 +203,9 @@ def _keep(project: Project, import_id: str, process: subprocess.Popen[bytes], ar
     with contextlib.suppress(BrokenPipeError):
         if pipe is not None:
             pipe.close()
-    sweep_imports(project)
-    forget_dead(project.store, import_id.removeprefix(PREFIX))
+    with contextlib.suppress(OSError, StoreDamaged):  # the next to look takes away what is left
+        sweep_imports(project)
+        forget_dead(project.store, import_id.removeprefix(PREFIX))
 
 
 def sweep_imports(project: Project) -> None:
@@ -216,7 +228,11 @@ def sweep_imports(project: Project) -> None:
 
 def running(project: Project) -> list[Job]:
     """Returns the imports that are being carried out, by whichever process."""
-    found = (_job_of(project, nonce) for nonce in project.store.names(IMPORTS))
+    try:
+        nonces = project.store.names(IMPORTS)
+    except StoreDamaged:  # an agent put something else there; the next change puts that right
+        return []
+    found = (_job_of(project, nonce) for nonce in nonces)
     return [job for job in found if job is not None and job.alive]
 
 
@@ -232,8 +248,8 @@ def running_as(project: Project, call: Call) -> str | None:
         ResourceBusy: It was started with other arguments.
     """
     for job in running(project) if call.request_id is not None else ():
-        if job.request_id == call.request_id:
-            if job.digest != call.digest(project.mask_key):
+        if job.about.request_id == call.request_id:
+            if job.about.digest != call.digest(project.mask_key):
                 raise ResourceBusy(
                     resource=f"request_id {call.request_id}", holder=f"{job.import_id}, of other content"
                 )
@@ -268,8 +284,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
             if (answer := _recorded(project.state(), import_id, job)) is None:
                 raise _refusal(project, import_id)
             return Followed(answer=answer)  # it was recorded after the state had been looked at
-        if job.bytes_read:
-            progress(job.bytes_read, job.bytes_total, job.note)
+        if job.progress.bytes_read:
+            progress(job.progress.bytes_read, job.progress.bytes_total, job.progress.note)
         if stop:
             _request_stop(project, import_id)
         if time.monotonic() >= end or stop_waiting():
@@ -279,23 +295,23 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
 
 def _job_of(project: Project, nonce: str) -> Job | None:
     alive = is_alive(project.store, nonce)
-    about = _said(project, nonce, ABOUT)
+    about = _said(project, nonce, ABOUT, About)
     if about is None:
         return None
-    return Job(PREFIX + nonce, alive, **about, **(_said(project, nonce, PROGRESS) or {}))
+    return Job(PREFIX + nonce, alive, about, _said(project, nonce, PROGRESS, Progress) or Progress())
 
 
-def _said(project: Project, nonce: str, name: str) -> dict[str, Any] | None:
+def _said(project: Project, nonce: str, name: str, model: type[SaidT]) -> SaidT | None:
+    """Returns what a file in the folder of an import says; what does not say it as imports do says nothing."""
     try:
-        found: dict[str, Any] = json.loads(project.store.read(f"{IMPORTS}/{nonce}/{name}"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return model.model_validate_json(project.store.read(f"{IMPORTS}/{nonce}/{name}", _LARGEST))
+    except (FileNotFoundError, StoreDamaged, ValidationError):
         return None
-    return found
 
 
 def _recorded(state: State, import_id: str, job: Job | None) -> Mapping[str, Any] | None:
     """Returns what the journal says that the import was answered, with its record."""
-    made = state.requests.get((job.request_id if job else None) or import_id)
+    made = state.requests.get((job.about.request_id if job else None) or import_id)
     if made is not None:
         return made.response
     return next((m.response for m in state.requests.values() if m.response.get("import_id") == import_id), None)
@@ -304,16 +320,17 @@ def _recorded(state: State, import_id: str, job: Job | None) -> Mapping[str, Any
 def _refusal(project: Project, import_id: str) -> AtkError:
     """Returns why an import that is over stored nothing."""
     nonce = import_id.removeprefix(PREFIX)
-    outcome = _said(project, nonce, OUTCOME)
+    outcome = _said(project, nonce, OUTCOME, Outcome)
     if outcome is None:
         sweep_imports(project)
         return ImportLost(import_id=import_id, how=_how(import_id))
-    if "incident_id" in outcome:
-        return ImportCrashed(import_id=import_id, incident_id=outcome["incident_id"])
+    if outcome.incident_id is not None:
+        return ImportCrashed(import_id=import_id, incident_id=outcome.incident_id)
     for kind in _kinds(AtkError):
-        if kind.__name__ == outcome["error"]:
-            return kind(**outcome["facts"])
-    return ImportLost(import_id=import_id, how=str(outcome["message"]).rstrip("."))
+        if kind.__name__ == outcome.error and {f.name for f in fields(kind)} >= outcome.facts.keys():
+            with contextlib.suppress(TypeError):  # of another ATK, whose error had other facts
+                return kind(**outcome.facts)
+    return ImportLost(import_id=import_id, how=outcome.message.rstrip("."))
 
 
 def _how(import_id: str) -> str:

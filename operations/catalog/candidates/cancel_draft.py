@@ -39,6 +39,7 @@ class CancelDraftResponse(Response):
     effect=Effect.WORKTREE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.WrongCandidate,
         lifecycle.BaselineDrifted,
         UnknownObject,

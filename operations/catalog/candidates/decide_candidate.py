@@ -67,6 +67,7 @@ class DecideCandidateResponse(Response):
     effect=Effect.WORKTREE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.WrongCandidate,
         lifecycle.BaselineDrifted,
         deciding.ValidationNeeded,

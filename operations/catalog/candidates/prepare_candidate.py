@@ -112,6 +112,7 @@ class PrepareCandidateResponse(Response):
     effect=Effect.WORKTREE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,

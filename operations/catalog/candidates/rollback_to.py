@@ -55,6 +55,7 @@ class RollbackToResponse(Response):
     effect=Effect.WORKTREE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,

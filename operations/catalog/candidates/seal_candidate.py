@@ -40,6 +40,7 @@ class SealCandidateResponse(Response):
     effect=Effect.STORE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.WrongCandidate,
         lifecycle.BaselineDrifted,
         scope.OutOfScope,

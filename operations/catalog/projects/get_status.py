@@ -176,7 +176,8 @@ def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
 
 
 def _importing(job: importing.Job) -> dict[str, Any]:
-    return {"import_id": job.import_id, "source": job.source, "since": job.began, "note": job.note, **job.counts}
+    said = {"source": job.about.source, "since": job.about.began, "note": job.progress.note}
+    return {"import_id": job.import_id, **said, **job.counts}
 
 
 def _round_facts(value: Round, state: State) -> dict[str, Any]:

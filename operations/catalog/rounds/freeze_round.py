@@ -112,6 +112,7 @@ class FreezeRoundResponse(Response):
     effect=Effect.STORE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.AnotherRoundActive,
         lifecycle.BaselineDrifted,
         lifecycle.SurroundingsChanged,

@@ -46,6 +46,7 @@ class CompareAndGateResponse(Response):
     effect=Effect.STORE,
     raises=(
         lifecycle.WrongRoundStatus,
+        lifecycle.RoundWithoutBaseline,
         lifecycle.WrongCandidate,
         comparing.SidesNotComparable,
         comparing.FrozenField,

@@ -217,14 +217,14 @@ def test_a_crash_is_told_by_its_incident(imports):
         imports.call("wait_for_batch", batch_id=import_id)
 
 
-def begun_and_crashed(imports):
+def begun_and_crashed(imports, nonce="0123456789abcdef"):
     """Leaves what a process leaves that crashed."""
-    folder = imports.project.store.full("work/imports/0123456789abcdef")
+    folder = imports.project.store.full(f"work/imports/{nonce}")
     os.makedirs(folder)
     about = {"source": "t.jsonl", "began": "2026-01-01", "request_id": None, "digest": "0"}
     for name, content in (("about.json", about), ("outcome.json", {"incident_id": "incident-1234"})):
         write(os.path.join(folder, name), [content])
-    return "import-0123456789abcdef"
+    return PREFIX + nonce
 
 
 def test_an_import_in_a_terminal_is_seen_and_stopped_from_elsewhere(imports, large):
@@ -257,3 +257,36 @@ def test_a_server_that_dies_before_it_asked_leaves_nothing(imports):
     owner.release()
     importing.sweep_imports(imports.project)
     assert left(imports) == []
+
+
+def test_an_answer_that_was_recorded_is_found_though_the_process_died_before_it_left(imports, small, monkeypatch):
+    monkeypatch.setattr(importing, "SHORT_BYTES", 0)
+    done = imports.send(small, **TRACES, wait_seconds=LONG)
+    begun_and_crashed(imports, done.import_id.removeprefix(PREFIX))
+    assert imports.call("wait_for_batch", batch_id=done.import_id).batch_id == done.batch_id
+
+
+@pytest.mark.parametrize("content", ["[1]", "{", "{}", '{"source": 1}', "[" * 100_000, '{"error": "UnknownObject"}'])
+def test_what_an_agent_planted_among_imports_is_not_believed(imports, content):
+    from storage.owners import Owner
+
+    owner = Owner(imports.project.store)
+    folder = imports.project.store.full(f"work/imports/{owner.nonce}")
+    os.makedirs(folder)
+    for name in ("about.json", "progress.json", "outcome.json"):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(content)
+    assert imports.call("get_status").running_imports == []
+    with pytest.raises(importing.ImportLost):
+        imports.call("wait_for_batch", batch_id=PREFIX + owner.nonce)
+    owner.release()
+    imports.call("inspect_or_recover_operation")
+    assert imports.project.store.names("work/imports") == []
+
+
+def test_a_status_is_given_though_something_else_stands_where_imports_work(imports):
+    work = imports.project.store.full("work")
+    if os.path.exists(work):
+        os.rename(work, f"{work}-aside")
+    os.symlink("/etc", work)
+    assert imports.call("get_status").running_imports == []
