@@ -12,7 +12,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import importing
 from operations.execution.announcing import Announced, Watch
-from operations.importers import _suggest, answers, stored
+from operations.importers import _suggest, answers, contracts, sameness, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
 from operations.importers._folders import RolesUnknown, RoleWithoutFile, SourceMissing
@@ -29,10 +29,8 @@ from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
 from operations.reading import counted
 from storage.errors import NextCall
-from storage.frames import canonical, digest
 from storage.projection import State
 from storage.schema.base import ObjectId
-from storage.schema.projects import Project as ProjectRecord
 from storage.schema.traces import ImportedBatch, SourceKind
 from storage.transaction import ResourceBusy, Staging, Transaction
 
@@ -239,14 +237,14 @@ def _carried_out(
     # It stands in every Record, beside what was masked row by row.
     namespace = str(context.project.masker.text(request.source_namespace))
     request = request.model_copy(update={"source_namespace": namespace})
-    reader = _reader(request)
     project = context.project
     with project.staging("evidence") as staging:
-        reading = _reading(source, reader, request.max_damaged, staging, context)
+        reading = _reading(source, _reader(request), request.max_damaged, staging, context)
         watch = Watch(reading, context, job)
         writer = stored.RecordWriter(reading.guard.second_look)
         with LooseScores(project.store.full(staging.path)) as loose:
-            staging.write(stored.RECORDS, writer.lines(watch.over(reading.records(loose.add))))
+            records = contracts.held(reading, project.state(), namespace, request.mapping_version, loose.add)
+            staging.write(stored.RECORDS, writer.lines(watch.over(records)))
             if reading.unattached:
                 staging.write(stored.SCORES, loose.chunks())
             alone = reading.unattached and not reading.tally.counts["records"]
@@ -295,19 +293,11 @@ def _reading(path: str, reader: Source, max_damaged: int, staging: Staging, cont
     )
 
 
-def _rules(state: State) -> list[Any]:
-    """Returns the project's own rules of masking; what is the default is left out."""
-    (project,) = state.all(ProjectRecord)
-    own = [sorted(project.redact_patterns), project.second_look]
-    return [sorted(project.redact_keys), *([own] if any(own) else [])]
-
-
 def _fingerprint(request: ImportEvidenceRequest, reading: EvidenceImport, state: State) -> str:
     """Returns what is the same for the same content read in the same way."""
     config = request.model_dump(mode="json", include={"source_kind", "adapter_profile", "mapping", "json_columns"})
     said = request.model_dump(mode="json", include={"source_namespace", "mapping_version", "filtered_scope"})
-    files = sorted([file.role, file.sha256] for file in reading.files)
-    return digest(canonical([files, config, said, *_rules(state)]))
+    return sameness.fingerprint(reading.files, config, said, state)
 
 
 def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
@@ -335,6 +325,7 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
             adapter_profile=reading.source.profile,
             source_namespace=request.source_namespace,
             mapping_version=request.mapping_version,
+            contract_id=reading.contract_id,
             filtered_scope=request.filtered_scope,
             files=tuple(reading.files),
             skipped=tuple(reading.found.skipped[:1000]),
