@@ -27,6 +27,7 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.datasets import Dataset
 from storage.schema.rounds import Plan, Round
+from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 from storage.verification import Finding
@@ -201,6 +202,8 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
             yield from _counted("batches", batch, partial(_batch, project, state, batch), checked)
     for imported in state.all(ImportedBatch):
         yield from _counted("imports", imported, partial(_import, project, state, imported), checked)
+    for selection in state.all(Selection):
+        yield from _counted("selections", selection, partial(_selection, project, state, selection), checked)
     for assessment in state.all(Assessment):
         yield from _counted("Assessments", assessment, partial(_assessment, project, state, assessment), checked)
     for candidate in state.all(Candidate):
@@ -232,6 +235,14 @@ def _dataset(project: Project, state: State, known: Dataset) -> Pairs:
         "case_count": (known.case_count, len(found)),
         "usage_counts": ({k: n for k, n in known.usage_counts.items() if n}, dict(usage)),
         "cases_sha256": (known.cases_sha256, state.files[path].sha256),
+    }
+
+
+def _selection(project: Project, state: State, known: Selection) -> Pairs:
+    path = f"selections/{known.id}/records.jsonl"
+    return {
+        "record_count": (known.record_count, len(contents.lines(project, state, path))),
+        "ids_sha256": (known.ids_sha256, state.files[path].sha256),
     }
 
 
