@@ -146,8 +146,8 @@ def _around(project: Project, state: State, run: OpenRun, attempts: Attempts) ->
     if made and not findings.ended and _followed_by_nobody(state.all(ProjectRecord)[0], run):
         notes.append("The runtime was not looked at again after the run, so it may have changed meanwhile.")
         drifted = True
-    if not made:  # nothing was measured, so nothing was measured on the wrong content
-        findings = findings.model_copy(update={"contaminated": False})
+    if not made:  # nothing was measured on the wrong content; a stale runtime is named all the same
+        findings = findings.model_copy(update={"contaminated": findings.stale})
     return _Around(findings, tuple(notes), drifted)
 
 

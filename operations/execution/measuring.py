@@ -115,6 +115,7 @@ def begin(  # noqa: PLR0913 - a configuration, a Revision and a place
         components = before.model_dump(mode="json")["components"] if before else ()
         findings = RuntimeFindings(
             contaminated=not result.ready,
+            stale=result.outcome == "stale",
             notes=result.notes,
             components=tuple(masker.value(list(components))),
             environment=masker.value(before.environment) if before else {},

@@ -66,6 +66,8 @@ class RuntimeFindings(Value):
 
     contaminated: bool = False
     """Another content than the Revision's was running, or nobody can say which."""
+    stale: bool = False
+    """The runtime answered for another content than the Revision's before anything was measured."""
     drift: tuple[str, ...] = ()
     """What changed while the batch ran; such a batch is partial at best."""
     problems: tuple[str, ...] = ()

@@ -89,7 +89,7 @@ def test_a_runtime_that_a_frozen_probe_calls_stale_is_not_measured(tmp_path):
 
     run = target.round_run(revision_id=baseline)
 
-    assert (run.status, run.end_reason, target.ran) == ("interrupted", "not_prepared", {})
+    assert (run.status, run.end_reason, target.ran) == ("contaminated", "not_prepared", {})
     assert "another content is running" in run.notes[0]
 
 

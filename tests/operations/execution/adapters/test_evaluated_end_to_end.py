@@ -100,7 +100,7 @@ def test_a_changed_revision_whose_server_was_not_restarted_is_no_evidence(tmp_pa
     finally:
         old.kill()
         old.wait()
-    assert (batch.status, batch.end_reason, records) == ("interrupted", "not_prepared", [])
+    assert (batch.status, batch.end_reason, records) == ("contaminated", "not_prepared", [])
     assert environment["ATK_TREE"] in batch.notes[0]
 
 
