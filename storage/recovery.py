@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage import checkpoints, effects, probes, runs
 from storage.errors import AtkError
-from storage.files import StoreDamaged
+from storage.files import Folder, StoreDamaged
 from storage.journal import Journal
 from storage.lock import Held
 from storage.owners import FOLDER as OWNERS
@@ -120,6 +120,15 @@ def free_work(project: Project) -> None:
         project.store.remove_tree(WORK)
 
 
+def imports_at_work(store: Folder) -> list[str]:
+    """Returns the names of the folders of imports. What stands where these folders belong is taken away."""
+    try:
+        return store.names(IMPORTS)
+    except StoreDamaged:
+        store.remove_tree(IMPORTS)
+        return []
+
+
 def tidy(project: Project, state: State) -> None:
     """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing.
 
@@ -140,7 +149,7 @@ def tidy(project: Project, state: State) -> None:
             alive = staged != name and is_alive(store, staged)
             if not alive and f"{holder}/{name}" not in named:
                 store.remove_tree(f"{holder}/{name}")
-    for nonce in store.names(IMPORTS):
+    for nonce in imports_at_work(store):
         if not is_alive(store, nonce):
             store.remove_tree(f"{IMPORTS}/{nonce}")
     for name in store.names(WORK):

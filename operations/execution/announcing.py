@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from operations.context import Context
+from operations.importers import answers
 from operations.importers.evidence import EvidenceImport, ImportStopped
 from storage.owners import Owner, forget
 from storage.project import Project
@@ -28,7 +29,7 @@ class About(Value):
     """What an import is: it lies in a folder in which agents may write, and is checked before it is believed."""
 
     source: str
-    """As it was given, masked."""
+    """As it was given, masked and cut."""
     began: str
     request_id: str | None
     digest: str
@@ -44,6 +45,8 @@ class Progress(Value):
     note: str = ""
 
 
+_SOURCE = 300
+"""Bytes of the source that are shown."""
 _SHOWN_SECONDS = 0.2
 _AT_ONCE = 500
 """Records that are written between two looks at whether to go on."""
@@ -103,7 +106,7 @@ def announce(project: Project, call: Call, source: str) -> Owner:
     owner = Owner(project.store)
     folder = f"{IMPORTS}/{owner.nonce}"
     about = About(
-        source=project.masker.text(source),
+        source=answers.cut(project.masker.text(source), _SOURCE),
         began=call.at,
         request_id=call.request_id,
         digest=call.digest(project.mask_key),

@@ -27,7 +27,7 @@ from storage.files import StoreDamaged
 from storage.owners import forget_dead, is_alive
 from storage.project import Project
 from storage.projection import State
-from storage.recovery import IMPORTS
+from storage.recovery import IMPORTS, imports_at_work
 from storage.schema.base import Value
 from storage.transaction import Call, ResourceBusy
 
@@ -211,9 +211,9 @@ def _keep(project: Project, import_id: str, process: subprocess.Popen[bytes], ar
 def sweep_imports(project: Project) -> None:
     """Takes away what imports left whose process was killed. Usually there is nothing."""
     store = project.store
-    dead = [nonce for nonce in store.names(IMPORTS) if not is_alive(store, nonce)]
+    dead = [nonce for nonce in imports_at_work(store) if not is_alive(store, nonce)]
     for nonce in dead:
-        if not store.exists(f"{IMPORTS}/{nonce}/{OUTCOME}"):
+        if _said(project, nonce, OUTCOME, Outcome) is None:
             store.remove_tree(f"{IMPORTS}/{nonce}")
         forget_dead(store, nonce)
     for name in store.names("evidence") if dead else ():

@@ -11,7 +11,6 @@ from storage.project import Project
 
 def sweep_dead(project: Project) -> None:
     """Ends the agents of dead runs and probes, and takes away what killed imports left. Usually there is nothing."""
-    sweep_imports(project)
     state = project.state()
     for run in state.runs.values():
         if not is_alive(project.store, run.owner):
@@ -19,3 +18,4 @@ def sweep_dead(project: Project) -> None:
     for probe in probes.open_probes(state):
         if not is_alive(project.store, probe.owner):
             sweep_batch(project.store.full(probes.work_folder(probe)))
+    sweep_imports(project)

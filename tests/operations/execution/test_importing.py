@@ -266,6 +266,31 @@ def test_an_answer_that_was_recorded_is_found_though_the_process_died_before_it_
     assert imports.call("wait_for_batch", batch_id=done.import_id).batch_id == done.batch_id
 
 
+def test_what_stands_where_imports_work_is_taken_away_by_the_next_change(imports, small):
+    folder = imports.project.store.full("work/imports")
+    os.makedirs(folder)
+    write(os.path.join(folder, "file"), [1])
+    os.symlink("/etc", os.path.join(folder, "link"))
+    os.makedirs(os.path.join(folder, "folder", "outcome.json"))
+    assert imports.call("get_status").running_imports == []
+    imports.send(small, **TRACES)
+    assert imports.project.store.names("work/imports") == []
+    os.rmdir(folder)
+    os.symlink("/etc", folder)
+    assert imports.send(small, **TRACES, source_namespace="again").status == "sealed"
+    assert os.path.exists("/etc/passwd")
+    assert not os.path.islink(folder)
+
+
+def test_a_source_with_a_long_name_leaves_room_in_a_status(imports):
+    from operations.execution.announcing import announce
+    from tests.support.projects import call_of
+
+    owner = announce(imports.project, call_of("import_evidence"), "长" * 4_000)
+    assert len(imports.call("get_status").model_dump_json().encode()) < 4_000
+    owner.release()
+
+
 @pytest.mark.parametrize("content", ["[1]", "{", "{}", '{"source": 1}', "[" * 100_000, '{"error": "UnknownObject"}'])
 def test_what_an_agent_planted_among_imports_is_not_believed(imports, content):
     from storage.owners import Owner
