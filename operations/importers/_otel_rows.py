@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from operations.importers._cells import decoded
@@ -196,12 +197,17 @@ def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _columns(row: Mapping[str, Any]) -> dict[str, str]:
     """Returns canonical name → the row's own. Where two fit, the first of `_NAMES` counts and the other is kept."""
+    context = row.get("context")
+    return _columns_of(tuple(row), tuple(context) if isinstance(context, Mapping) else ())
+
+
+@lru_cache(maxsize=512)
+def _columns_of(names: tuple[str, ...], context: tuple[str, ...]) -> dict[str, str]:
+    """Returns the same, which rows of one kind share. The result must not be changed."""
     plain: dict[str, str] = {}
-    for name, value in row.items():
-        low = _PLAIN.sub("", name.lower())
-        plain.setdefault(low, name)
-        if low == "context" and isinstance(value, Mapping):
-            plain |= {f"context.{_PLAIN.sub('', str(inner).lower())}": name for inner in value}
+    for name in names:
+        plain.setdefault(_PLAIN.sub("", name.lower()), name)
+    plain |= {f"context.{_PLAIN.sub('', str(inner).lower())}": "context" for inner in context}
     return {
         canonical: plain[found[0]]
         for canonical, usual in _NAMES.items()

@@ -19,6 +19,8 @@ CODES = ("unset", "ok", "error")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\.(\d{7,9})(Z|[+-]\d\d:?\d\d)?")
+_WHOLE = re.compile(r"-?[0-9]{1,24}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
 _LAST = 253_402_300_800 * 10**9
 """The year 10000 in nanoseconds; what is later is no time."""
 
@@ -79,7 +81,7 @@ def attributes(given: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 def whole(given: Any) -> Any:  # noqa: ANN401 - JSON
     """Returns an integer, also from its text; anything else as it is."""
-    if isinstance(given, str) and re.fullmatch(r"-?[0-9]{1,24}", given):
+    if isinstance(given, str) and _WHOLE.fullmatch(given):
         return int(given)
     return given
 
@@ -110,7 +112,7 @@ def identifier(given: Any, size: int) -> str:  # noqa: ANN401 - JSON
         return ""
     text = str(given)
     bare = text[2:] if text[:2] in ("0x", "0X") else text
-    if len(bare) != 2 * size or not re.fullmatch(r"[0-9a-fA-F]+", bare):
+    if len(bare) != 2 * size or not _HEX.fullmatch(bare):
         try:
             decoded = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
