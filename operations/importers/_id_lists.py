@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from operations.importers._rows import MAX_LINE, SourceHasNoRows, SourceNotUtf8, SourceRefused, open_regular
@@ -56,6 +56,20 @@ def given_ids(ids: Sequence[str], masker: Masker) -> Ids:
     kept = frozenset(str(masker.text(one.strip())) for one in ids if one.strip())
     digest = hashlib.sha256("".join(f"{one}\n" for one in sorted(kept)).encode("utf-8", "surrogatepass"))
     return Ids(kept, sha256=digest.hexdigest())
+
+
+def asked_ids(
+    ids: Sequence[str], path: str | None, column: str | None, kinds: Sequence[str], masker: Masker
+) -> Ids | None:
+    """Returns the ids of a call, those of a file, or both together; None where neither is given.
+
+    Raises:
+        SourceRefused: The file cannot be read; the subclass says why.
+    """
+    if path is None:
+        return given_ids(ids, masker) if ids else None
+    found = ids_of(path, column, kinds, masker)
+    return replace(found, ids=found.ids | given_ids(ids, masker).ids)
 
 
 def ids_of(path: str, column: str | None, kinds: Sequence[str], masker: Masker) -> Ids:

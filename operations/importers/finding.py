@@ -224,6 +224,11 @@ class Found:
     unknown: dict[str, int] = field(default_factory=dict)
     """Filter → Records of which it could not say anything."""
 
+    def named(self, length: int) -> dict[str, int]:
+        """Returns `unknown` under names of bounded length, each its own."""
+        numbered = enumerate(self.unknown.items())
+        return {name if len(name) <= length else f"{name[:length]}…{n}": count for n, (name, count) in numbered}
+
 
 def search(
     records: Iterable[RecordValue],

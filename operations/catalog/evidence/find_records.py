@@ -14,7 +14,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.importers import _record_facts as facts
 from operations.importers import finding
-from operations.importers._id_lists import DEFAULT_KINDS, Ids, IdsColumnMissing, given_ids, ids_of
+from operations.importers._id_lists import DEFAULT_KINDS, Ids, IdsColumnMissing, asked_ids
 from operations.importers._rows import SourceFormatUnknown, SourceHasNoRows, SourceNotRegular, SourceNotUtf8, read_by
 from operations.importers._tables import TableUnreadable
 from operations.importers.batches import (
@@ -34,13 +34,17 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.selections import Selection
 
-PAGE = 3_000
-"""Bytes of JSON that the lines of one answer take."""
+ROOM = 7_200
+"""Bytes of JSON that one answer takes, its lines with everything else."""
 
-VALUES = 15
+VALUES = 12
 """Values of a count, and ids that were not met, that one answer names."""
 
 _ID = 120
+_NAME = 60
+_REPEATED = 600
+"""Bytes of arguments up to which a next call repeats them; longer ones are the caller's to repeat."""
+
 _SNIPPET = 100
 _IDS_KEPT = 50
 """Ids up to which a selection's rule holds them word for word."""
@@ -219,14 +223,9 @@ def find_records(request: FindRecordsRequest, context: Context) -> FindRecordsRe
 
 
 def _ids(request: FindRecordsRequest, context: Context) -> Ids | None:
-    masker = context.project.masker
+    path = request.ids_file and os.path.join(context.root, os.path.expanduser(request.ids_file))
     kinds = (request.ids_are,) if request.ids_are else DEFAULT_KINDS
-    if request.ids_file is None:
-        return given_ids(request.ids, masker) if request.ids else None
-    found = ids_of(os.path.join(context.root, os.path.expanduser(request.ids_file)), request.ids_column, kinds, masker)
-    if not request.ids:
-        return found
-    return Ids(found.ids | given_ids(request.ids, masker).ids, found.source_name, found.column, found.sha256)
+    return asked_ids(request.ids, path, request.ids_column, kinds, context.project.masker)
 
 
 def _watched(evidence: Evidence, wanted: set[int] | None, context: Context) -> Iterator[dict[str, Any]]:
@@ -270,40 +269,44 @@ def _answer(
 ) -> FindRecordsResponse:
     batch_id = evidence.batch.id
     start = _start(request, batch_id, len(found.numbers))
-    lines = _lines(evidence, list(found.numbers[start : start + request.limit]))
-    end = start + len(lines)
     unmatched = joined.unmatched() if joined else []
     common = counts.values.most_common(VALUES) if counts else []
-    cursor = str(end) if end < len(found.numbers) else None
     drawn = f", {len(found.numbers)} drawn" if request.sample is not None else ""
-    return FindRecordsResponse(
+    answer = FindRecordsResponse(
         message=f"{found.matched} of {reading.counted(found.scanned, 'Record')} in {batch_id} matched{drawn}.",
         batch_id=batch_id,
         scanned=found.scanned,
         matched=found.matched,
         record_count=len(found.numbers),
         undecided=found.undecided,
-        unknown={name[:_ID]: count for name, count in found.unknown.items()},
-        records=lines,
-        next_cursor=cursor,
+        unknown=found.named(_NAME),
         counts=[ValueCount(value=value, records=count) for value, count in common],
         count_values=len(counts.values) if counts else 0,
         count_unknown=counts.unknown if counts else 0,
         ids_given=len(joined.ids) if joined else 0,
         ids_unmatched=len(unmatched),
-        unmatched_ids=[one[:_ID] for one in unmatched[:VALUES]],
-        next=steps(*_next(request, lines, cursor)),
+        unmatched_ids=[one[:_NAME] for one in unmatched[:VALUES]],
+        next=steps(*_next(request, None, "0")),
     )
+    lines = _lines(evidence, list(found.numbers[start : start + request.limit]), ROOM - _size(answer))
+    end = start + len(lines)
+    cursor = str(end) if end < len(found.numbers) else None
+    following = steps(*_next(request, lines[0] if lines else None, cursor))
+    return answer.model_copy(update={"records": lines, "next_cursor": cursor, "next": following})
 
 
-def _next(request: FindRecordsRequest, lines: list[FoundRecord], cursor: str | None) -> list[NextCall]:
+def _size(answer: Model) -> int:
+    return len(json.dumps(answer.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace"))
+
+
+def _next(request: FindRecordsRequest, line: FoundRecord | None, cursor: str | None) -> list[NextCall]:
     given = request.model_dump(mode="json", exclude_defaults=True, exclude={"project_path", "request_id", "ids"})
     asked = {"ids": "the same"} if request.ids else {}
-    calls = [NextCall("read_record", {"record_id": line.record_id}) for line in lines[:1]]
-    small = len(json.dumps(given)) < 1000  # noqa: PLR2004 - a longer one is the caller's to repeat
+    calls = [NextCall("read_record", {"record_id": line.record_id})] if line else []
+    small = len(json.dumps(given)) < _REPEATED
     if cursor and small:
         calls.append(NextCall("find_records", {**given, "cursor": cursor, "store_selection": False}, asked))
-    if lines and small and not request.store_selection:
+    if line and small and not request.store_selection:
         calls.append(NextCall("find_records", {**given, "store_selection": True}, asked))
     return calls
 
@@ -317,13 +320,12 @@ def _start(request: FindRecordsRequest, batch_id: str, end: int) -> int:
     return number
 
 
-def _lines(evidence: Evidence, numbers: list[int]) -> list[FoundRecord]:
-    """Returns the lines of some Records, as many as an answer has room for."""
+def _lines(evidence: Evidence, numbers: list[int], room: int) -> list[FoundRecord]:
+    """Returns the lines of some Records, as many as there is room for, and one at the least."""
     lines: list[FoundRecord] = []
-    room = PAGE
     for record in evidence.records(set(numbers)):
         line = _line(evidence, record)
-        room -= len(json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode())
+        room -= _size(line) + 2
         if lines and room < 0:
             break
         lines.append(line)

@@ -254,6 +254,27 @@ def test_long_and_strange_texts_are_cut_to_one_line(imports, store):
     assert all("\n" not in line.evidence["input"] and line.evidence["input"].endswith("…") for line in answer.records)
 
 
+def test_an_answer_with_much_beside_its_lines_has_fewer_of_them(imports, store):
+    batch_id = store(*(trace(n, input="é" * 500, sessionId=f"s-{n}" + "é" * 90) for n in range(1, 30)))
+    asked = {
+        "batch_id": batch_id,
+        "limit": 50,
+        "count_by": "session",
+        "ids": [f"t-{n}" for n in range(1, 30)] + [f"nobody-{n}-" + "x" * 100 for n in range(50)],
+        "metadata": [{"path": f"metadata.deep.{'x' * 100}{n}"} for n in range(10)],
+    }
+    unknown = imports.call("find_records", **asked).unknown
+    assert sorted(unknown.values()) == [0, *[29] * 10]
+    del asked["metadata"]
+    seen, cursor = [], None
+    while not seen or cursor:
+        page = imports.call("find_records", **asked, **({"cursor": cursor} if cursor else {}))
+        assert len(page.model_dump_json().encode()) < 8_000
+        seen += [line.record_id for line in page.records]
+        cursor = page.next_cursor
+    assert seen == [f"{batch_id}.{n}" for n in range(1, 30)]
+
+
 def test_verdicts_of_an_assessment_find_what_failed(imports, nine, store):
     rows = [
         {"record_id": f"{nine.batch_id}.{n}", "verdict": "fail" if n < 3 else "pass", "dimension": "correct"}
