@@ -17,6 +17,9 @@ from storage.masking import has_mask
 from storage.schema.datasets import Case, CaseOrigin, CaseSource, Usage
 
 GroupBy = Literal["session", "user", "trace"]
+IDENTITY = ("id", "input", "expected_present", "expected", "usage", "source_group_id", "initial_conditions")
+"""What a Case's fingerprint is taken of, besides its attachments."""
+
 NAMED = 10
 """Records that a refusal or a warning names."""
 
@@ -179,9 +182,7 @@ class RecordCases:
         """Returns the Case of an imported Record, or None where its input is not known."""
         asked = record["input"]
         if asked["status"] not in ("value", "empty"):
-            self.unknown_count += 1
-            if len(self.unknown) < NAMED:
-                self.unknown.append(f"{record['id']} ({asked['status']})")
+            self._note_unknown(record, asked["status"])
             return None
         given = asked.get("value", "")
         present, expected, came_from = self._expected(record)
@@ -214,10 +215,18 @@ class RecordCases:
             origin=origin,
         )
 
-    def _of_run(self, record: dict[str, Any]) -> Case:
-        """Returns the Case that an attempt was made at, as it was given to the agent."""
+    def _note_unknown(self, record: dict[str, Any], status: str) -> None:
+        self.unknown_count += 1
+        if len(self.unknown) < NAMED:
+            self.unknown.append(f"{record['id']} ({status})")
+
+    def _of_run(self, record: dict[str, Any]) -> Case | None:
+        """Returns the Case that an attempt was made at, as it was given to the agent, or None for a blind one."""
         case = self._cases[record["case_id"]]
-        content = case.model_dump(mode="json", exclude={"attachments", "source", "fingerprint", "origin"})
+        if case.usage == "holdout":
+            self._note_unknown(record, "holdout")
+            return None
+        content = case.model_dump(mode="json", include=set(IDENTITY))
         if self._assign is not None:
             named = [file.sha256 for file in case.attachments]
             given = case.usage if case.usage != "optimization" else None

@@ -141,7 +141,8 @@ def evidence_of(project: Project, state: State, batch_id: str) -> Evidence:
     if batch.records_sha256 is None:
         raise BatchHasNoRecords(batch_id=batch_id, status=batch.status)
     mask = project.masker.value
-    inputs = {case.id: mask(case.input) for case in contents.cases(project, state, batch.dataset_id)}
+    cases = contents.cases(project, state, batch.dataset_id)
+    inputs = {case.id: mask(case.input) for case in cases if case.usage != "holdout"}
     return Evidence(project, state, batch, inputs)
 
 

@@ -168,6 +168,19 @@ def test_records_of_a_run_give_the_cases_that_were_run(tmp_path):
         assert case.origin.batch_id == made.batch_id
 
 
+def test_a_blind_case_of_a_run_is_neither_shown_nor_copied(tmp_path, monkeypatch):
+    target = Target(tmp_path / "target")
+    made = target.call("run_evaluation", dataset_id=target.store_cases(), revision_commit=target.head, wait_seconds=100)
+    read = contents.cases
+    blind = {"usage": "holdout"}
+    monkeypatch.setattr(contents, "cases", lambda *given: [case.model_copy(update=blind) for case in read(*given)])
+    found = target.call("find_records", batch_id=made.batch_id, text="refund", text_in=["input"])
+    assert (found.matched, found.unknown) == (0, {"text.input": 6})
+    with pytest.raises(RecordInputUnknown) as raised:
+        target.call("store_dataset", batch_id=made.batch_id)
+    assert raised.value.records[0].endswith("(holdout)")
+
+
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [
