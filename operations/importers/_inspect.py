@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from operations.importers._inspect_samples import marks_of
 from operations.importers._inspect_zip import HEADER, LogArchive
 from operations.importers._intake import Filed
 from operations.importers._json_values import NotFinite, dumps, parse
-from operations.importers._mapping import check_mappings
+from operations.importers._mapping import check_mappings, left_out, not_used
 from operations.importers._sorting import Sorter
 from operations.importers._source import Feed, Format, Options, Sample, Suggestion
 from operations.importers._streams import Opened, format_of, opened
@@ -49,13 +50,18 @@ class Inspect:
         self._partial = False
 
     def find(self, path: str) -> Found:
-        """Returns the logs; other files are named and left alone."""
-        found = Found()
+        """Returns the logs; other files are named and left alone.
+
+        Raises:
+            EvidenceRefused: There is nothing at the path, or `file_roles` names what is not there.
+        """
         names = names_in(path)
-        ignored = {name for name, role in self._options.file_roles.items() if role == "ignore"}
+        ignored = left_out(path, names, self._options)
+        found = Found(warnings=not_used("inspect_ai", self._options, roots=False))
         for name in names:
-            if name not in ignored and (len(names) == 1 or _is_log(full_path(path, name))):
-                found.files.append(ExportFile(full_path(path, name), name, 0))
+            file = full_path(path, name)
+            if name not in ignored and (file == path or (not os.path.islink(file) and _is_log(file))):
+                found.files.append(ExportFile(file, name, 0))
             else:
                 found.skipped.append(name)
         return found
@@ -243,8 +249,9 @@ def _suggest(
     for sample in samples:
         for row in sample.rows:
             if _role_of(row) is not None:
-                told.append(f"{row.value['eval']['task']} ({row.value['status']})")
-                if row.value["status"] != "success":
+                status = row.value.get("status", "status unknown")
+                told.append(f"{row.value['eval'].get('task', 'a task without a name')} ({status})")
+                if status != "success":
                     found.unknown.append(f"samples that were not over when {sample.name} was written")
     found.message = str(masker.text(f"Logs of inspect_ai: {', '.join(told)[:300]}. Send the request in next."))
 

@@ -9,12 +9,12 @@ from typing import Any
 from operations.importers._cells import has_not_finite
 from operations.importers._export_rows import MAX_FIELDS, MAX_KEY, Damage, RawRow, rows_of
 from operations.importers._fields import RowTooWide
-from operations.importers._folders import ExportFile, Found, find_tables, full_path
+from operations.importers._folders import ExportFile, Found, find_tables, full_path, names_in
 from operations.importers._grouping import groups
 from operations.importers._intake import Filed
 from operations.importers._json_stream import JsonBroken
 from operations.importers._json_values import dumps
-from operations.importers._mapping import check_mappings
+from operations.importers._mapping import check_mappings, left_out, not_used
 from operations.importers._otel_rows import METRICS, is_document, is_span_row, spans_of
 from operations.importers._otel_stream import UNREAD, SpanStream
 from operations.importers._otel_traces import LOG, SPAN, TraceBuilder
@@ -52,9 +52,14 @@ class Otel:
         self._late = 0
 
     def find(self, path: str) -> Found:
-        """Returns the files that hold spans or log records; a file of something else in a folder is skipped."""
+        """Returns the files that hold spans or log records; a file of something else in a folder is skipped.
+
+        Raises:
+            EvidenceRefused: There is nothing at the path, or `file_roles` names what is not there.
+        """
         found = find_tables(path)
-        ignored = {name for name, role in self._options.file_roles.items() if role == "ignore"}
+        ignored = left_out(path, names_in(path), self._options)
+        found.warnings += not_used("otel", self._options, roots=True)
         strange = [
             file
             for file in found.files

@@ -7,6 +7,7 @@ import pytest
 
 from operations.importers import _inspect_samples, _inspect_zip
 from operations.importers._fields import ValuesConflict
+from operations.importers._folders import RoleWithoutFile
 from operations.importers._grouping import TraceTooLarge
 from operations.importers._inspect_zip import NotAnInspectLog
 from operations.importers._mapping import MappingNotRead
@@ -303,6 +304,15 @@ def test_other_files_are_named_and_a_file_that_was_asked_for_is_refused(send, im
         imports.send(path, source_kind="inspect_ai")
     with pytest.raises(MappingNotRead, match="'input'"):
         imports.send(path, source_kind="inspect_ai", mapping={"trace": {"input": "q"}})
+
+
+def test_a_log_is_left_out_by_its_role_and_what_is_not_used_is_said(send):
+    files = {"1.json": log(sample("a")), "2.json": log(sample("b"))}
+    response, records = send(files, file_roles={"2.json": "ignore"}, adapter_profile="langfuse_trace_bundle")
+    assert (response.skipped_files, list(records)) == (["2.json"], [("a", 1)])
+    assert response.warnings == ["not used for inspect_ai, which names its own fields: adapter_profile"]
+    with pytest.raises(RoleWithoutFile):
+        send(files, file_roles={"3.json": "ignore"})
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
+from operations.importers._folders import RoleWithoutFile
 from operations.importers._mapping import MappingNotRead
 from operations.importers.evidence import NoEvidence, TooManyDamaged
 from tests.support.imports import Imports, event
@@ -475,6 +476,15 @@ def test_metrics_logs_of_no_trace_and_stray_files_are_told(send):
     assert any(warning.startswith("resourceMetrics are no spans") for warning in response.warnings)
     assert any("log records of no trace" in warning for warning in response.warnings)
     assert list(records) == [TRACE]
+
+
+def test_a_file_is_left_out_by_its_role_and_what_is_not_used_is_said(send):
+    files = {"t.json": document(span(1)), "u.json": document(span(2))}
+    response, records = send(files, file_roles={"u.json": "ignore"}, json_columns=["input"])
+    assert (response.skipped_files, len(records[TRACE].log.events)) == (["u.json"], 1)
+    assert response.warnings == ["not used for otel, which names its own fields: json_columns"]
+    with pytest.raises(RoleWithoutFile):
+        send(files, file_roles={"v.json": "ignore"})
 
 
 def test_a_torn_last_line_is_an_interrupted_append_and_damage_is_counted(send):
