@@ -29,10 +29,12 @@ def parse(raw: bytes) -> tuple[dict[str, Any], bool]:
         ValueError: It is no JSON object, is too deep, or names a key twice.
     """
     try:
-        value = None if is_wide(raw) else orjson.loads(raw)
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         value = None
-    if value is None:
+    if value.__class__ is dict and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH and orjson.dumps(value) == raw:
+        return value, True  # compact JSON that comes back as it was: no key twice, and no number changed
+    if value is None or is_wide(raw):
         value = strict(raw.decode("utf-8"))
         plain = False
     else:
@@ -113,9 +115,10 @@ def integer(text: str) -> int | NotFinite:
 def loads(raw: bytes) -> Any:  # noqa: ANN401 - JSON
     """Returns the value of JSON that `dumps` wrote or `parse` read before."""
     try:
-        return json.loads(raw) if is_wide(raw) else orjson.loads(raw)
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return json.loads(raw)
+    return value if orjson.dumps(value) == raw or not is_wide(raw) else json.loads(raw)
 
 
 def is_wide(raw: bytes) -> bool:

@@ -15,6 +15,9 @@ from storage.masking import _forms as forms
 
 _WORD_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 _WORDS_ONLY = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256))
+_HEX = b"0123456789abcdef-."
+"""No name and no form of a credential is made of these alone; ids and times are, and are new in every row."""
+
 _NAMING = re.compile(rb"passw|pwd|passphrase|secret|author|cookie|bearer|basic|key")
 
 _GAP = rb"(?:[\W_]|\\[nrtbf])*"
@@ -60,6 +63,8 @@ class Sieve:
         unknown = set(raw.translate(_WORDS_ONLY).split()).difference(self._harmless)
         suspect = False
         for word in unknown:
+            if not word.translate(None, _HEX):
+                continue
             if self._is_harmless(word):
                 if len(self._harmless) < _REMEMBERED:
                     self._harmless.add(word)

@@ -23,8 +23,8 @@ FREE_BYTES = 64 * 1024 * 1024
 MAX_RATIO = 200
 """Unpacked bytes for each packed one, beyond `FREE_BYTES`. Exports of JSON reach 10 to 60."""
 
-PIECE = 2048
-"""Bytes of a .zst file that are unpacked at once: no more than 64 MiB can come of them."""
+PIECE = 1024
+"""Bytes of a .zst file that are unpacked at once: no more than 32 MiB can come of them."""
 
 FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 PACKED = (".gz", ".zst")
@@ -156,7 +156,10 @@ class Opened:
             self.unpacked += len(chunk)
             if self.packed and self.unpacked > max(FREE_BYTES, MAX_RATIO * self.counted.count):
                 raise UnpacksTooFar(path=self.path)
-            yield chunk
+            # A bomb's piece may be large: who cuts it into lines would make far more of it.
+            yield from (
+                (chunk,) if len(chunk) <= CHUNK else (chunk[at : at + CHUNK] for at in range(0, len(chunk), CHUNK))
+            )
 
 
 @contextmanager
