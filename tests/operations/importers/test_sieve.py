@@ -85,3 +85,19 @@ def test_a_row_of_a_usual_export_is_passed():
     assert sieve.clean(orjson.dumps({**row, "output": "The order was late."}))
     assert not Sieve(("order",)).clean(orjson.dumps({"order": 1}))
     assert not Sieve(("患者",)).clean(orjson.dumps({"note": 1}))
+
+
+OWN = Masker(b"k" * 32, (), (r"CUST-[0-9]{3}", r"\bab+c\b", "é1", r"a\sb", "[0-9]{9}"))
+said = st.one_of(st.sampled_from(("CUST-123", "xabbc", "abc", "é1", "a\nb", "a b", "CUST-12")), st.text(max_size=6))
+told = st.recursive(
+    st.one_of(said, st.integers(0, 10**10), st.tuples(said, said).map("".join)),
+    lambda inner: st.one_of(nested(inner), st.dictionaries(said, inner, max_size=2)),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(said, told, max_size=3))
+@settings(deadline=None)
+def test_a_row_that_passes_holds_nothing_that_a_projects_pattern_matches(row):
+    if Sieve((), OWN.patterns).clean(dumps(row)):
+        assert OWN.value(row) == row
