@@ -81,7 +81,18 @@ def has_mask(text: str) -> bool:
 
 # -- Assignments in text -----------------------------------------------------------------------------------------------
 
-_LAST_WORDS = ("passwords?", "passwd", "passphrase", "pwd", "secrets?", "authorization", "cookies?", "keys?", "token", "email")
+_LAST_WORDS = (
+    "passwords?",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secrets?",
+    "authorization",
+    "cookies?",
+    "keys?",
+    "token",
+    "email",
+)
 _NAME_CHARS = re.compile(r"[\w.-]{0,80}\Z")
 _BARE = re.compile(r"[^\s\"'&;,)\]}<>|]+")
 _BARE_HEAD = re.compile(r"[^\s\"'&;,)\]}<>|]{1,4096}")
