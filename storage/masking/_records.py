@@ -20,9 +20,7 @@ _OWN = re.compile(
 )
 """What a digest, a commit, an id or a time of ATK's looks like."""
 
-_NAMING = re.compile(
-    r"(?:.*_)?(?:ids?|paths?|commit|tree|branch|digest|fingerprint|sha256|at|kind|tool)"
-)
+_NAMING = re.compile(r"(?:.*_)?(?:ids?|paths?|commit|tree|branch|digest|fingerprint|sha256|at|kind|tool)")
 """Fields that say which thing is meant, such as the user's Case ids: other records and files are found by them."""
 
 _UNTOUCHED = (bool, int, float, type(None))
