@@ -14,6 +14,7 @@ from typing import Any
 from operations import validations
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
+from operations.round_history import RoundHistory, overspent
 from operations.tuning import comparing, deciding
 from storage import contents, verification
 from storage.errors import AtkError
@@ -26,6 +27,7 @@ from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.datasets import Dataset
+from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
@@ -65,6 +67,7 @@ def verify(project: Project, progress: Progress = lambda _: None) -> Report:
     report.findings += verification.object_views(project, state)
     progress("counts and digests of objects")
     report.findings += _objects(project, state, report.checked)
+    report.findings += overspent(state, report.checked)
     report.open_work += [f"{i.operation} (record {i.number})" for i in state.intents.values()]
     report.open_work += [f"the run of {run.batch_id} (record {run.number})" for run in state.runs.values()]
     return report
@@ -75,8 +78,9 @@ def verify(project: Project, progress: Progress = lambda _: None) -> Report:
 
 def _replayed(project: Project, frames: list[Frame], report: Report, progress: Progress) -> State:
     """Returns the state after all frames; each comparison and Decision is made again in the state before it."""
-    state, due = State(), list[Frame]()
+    state, due, history = State(), list[Frame](), RoundHistory()
     for frame in frames:
+        report.findings += history.follow(frame.body)
         if frame.body["kind"] == "checkpoint" and frame.body["n"]:
             state, due = _folded(state, due, report, project), []
             report.checked["checkpoints"] += 1
@@ -179,6 +183,10 @@ def _decided_again(before: State, known: Decision) -> Iterator[Finding]:
         yield Finding(path, f"is {known.action} without a passing Validation and without an override")
     if known.override and known.override_authorization is None:
         yield Finding(path, "overrides the result, and nobody authorized that")
+    word = known.override_authorization
+    demanded = any(configured.require_confirmation for configured in before.all(ProjectRecord))
+    if word is not None and demanded and word.recorded_as == "reported_by_client":
+        yield Finding(path, "rests on a client's report, and the project demands that the person was asked")
 
 
 def _grounds(before: State, known: Decision) -> list[Validation]:

@@ -48,6 +48,12 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
         imports: What was imported.
         analysis_only: Whether the project has no way to run its agent.
     """
+    if value is not None and value.status == "paused":
+        named = {"round_id": value.id}
+        return [
+            NextCall("transition_round", {**named, "action": "resume"}, {"reason": "why it goes on"}),
+            NextCall("create_round"),
+        ]
     over = {r.id for r in closed}
     left = [b for b in batches if b.round_id not in over]
     seen = {batch_id for r in closed for batch_id in r.batch_ids}

@@ -18,7 +18,20 @@ _AFTER = {
     "ready": "prepare_candidate begins a change",
     "optimizing": "prepare_candidate, seal_candidate, decide_candidate and the final runs lead on",
     "finalizing": "the final runs, compare_and_gate with mode final and finish_round lead on",
+    "paused": "transition_round with action resume goes on with it",
 }
+
+_OPEN_OR_PAUSED = ("analysis_only", "ready", "optimizing", "finalizing", "paused")
+_ENDED_EARLY = ("closed_without_adoption", "abandoned")
+_KEPT = ("completed", "completed_with_override")
+FOLLOWS: Mapping[str, frozenset[str]] = {
+    "analysis_only": frozenset({"ready", "paused", *_ENDED_EARLY}),
+    "ready": frozenset({"optimizing", "finalizing", "paused", *_ENDED_EARLY}),
+    "optimizing": frozenset({"finalizing", "paused", *_KEPT, *_ENDED_EARLY}),
+    "finalizing": frozenset({"optimizing", "paused", *_KEPT, *_ENDED_EARLY}),
+    "paused": frozenset({*_OPEN_OR_PAUSED, "abandoned"}),
+}
+"""Each state of a Round with those that may follow it, besides itself; what is over has none."""
 
 
 _PUT_ASIDE = (
@@ -45,6 +58,14 @@ class WrongRoundStatus(AtkError):
     step: str
     needed: list[str]
     way_on: str
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """A Round that rests goes on, or is given up."""
+        if self.status != "paused":
+            return super().next
+        resume = NextCall("transition_round", {"round_id": self.round_id, "action": "resume"}, {"reason": "why now"})
+        return (resume, NextCall("finish_round", {"round_id": self.round_id, "action": "abandon"}, {"reason": "why"}))
 
 
 @dataclass(kw_only=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from storage.schema.approvals import HowConfirmed
 from storage.schema.base import Digest, ObjectId, Record, Value
 
 BatchStatus = Literal["running", "sealed", "partial", "interrupted", "contaminated"]
@@ -18,6 +19,7 @@ class UnknownAuthorization(Value):
     record_ids: tuple[str, ...]
     reason: str
     risk: str
+    recorded_as: HowConfirmed = "reported_by_client"
 
 
 class Spending(Value):

@@ -13,6 +13,7 @@ RoundStatus = Literal[
     "ready",
     "optimizing",
     "finalizing",
+    "paused",
     "completed",
     "completed_with_override",
     "closed_without_adoption",
@@ -95,6 +96,30 @@ class Plan(Value):
     """Runs recorded up to here were visible when the targets were named; none of them is a side of a comparison."""
 
 
+class Transition(Value):
+    """One step between states that somebody asked for by name."""
+
+    action: Literal["pause", "resume", "start_finalizing"]
+    from_status: RoundStatus
+    to_status: RoundStatus
+    reason: str
+    at: str
+
+
+class Pause(Value):
+    """A Round that rests: where it goes on, and what was put away of its undecided candidate."""
+
+    from_status: RoundStatus
+    at: str
+    reason: str
+    held_as: str | None = None
+    """The ref that holds what was put away, or None where nothing was."""
+    held_commit: Commit | None = None
+    """Of the exact bytes on disk; its parent has the same files as Git records them."""
+    changes: tuple[dict[str, Any], ...] = ()
+    """Each path that was put away with its entry before and after (storage.checkpoints.Change)."""
+
+
 class Round(Record):
     """A Round as it stands."""
 
@@ -127,6 +152,10 @@ class Round(Record):
     """Whether it only looks at evidence, without Git or an agent to run: it names NULL_COMMIT and NO_REVISION."""
     probe_permissions: tuple[ProbePermission, ...] = ()
     """Frozen when the Round is created; the plan changes nothing about them."""
+    pause: Pause | None = None
+    transitions: tuple[Transition, ...] = ()
+    reused_baseline: bool = False
+    """Whether its baseline is the Revision at which the Round before it ended, and not one of its own."""
 
 
 class Revision(Record):

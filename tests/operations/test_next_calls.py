@@ -46,6 +46,7 @@ ELSEWHERE = {
     "batch_not_readable",  # test_following_batches
     "batch_still_runs",  # test_successors
     "command_not_a_list",  # the schema refuses it first
+    "configuration_moved",  # test_pausing
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution

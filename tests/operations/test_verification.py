@@ -151,7 +151,21 @@ def _another_change(value: dict[str, Any]) -> None:
         value["changes"][0]["path"] = "agent.sh"
 
 
+def _skipped(value: dict[str, Any]) -> None:
+    if value["status"] == "ready":
+        value["status"] = "finalizing"
+
+
+def _smaller_budget(value: dict[str, Any]) -> None:
+    if value["plan"]:
+        value["plan"]["budget"]["executions"] = 2
+
+
 FORGERIES = {
+    "step": ("round", _skipped, "goes from analysis_only to finalizing"),
+    "beginning": ("round", lambda v: v.update(status="optimizing"), "begins as optimizing"),
+    "ending": ("round", lambda v: v.update(final_decision_id=None), "is completed without a Decision"),
+    "spending": ("round", _smaller_budget, "Executions of 2"),
     "result": ("validation", lambda v: v.update(result="insufficient"), "says result insufficient; made again"),
     "statistic": ("validation", lambda v: v["statistics"].update(primary_delta=0.9), "says statistics"),
     "look": ("validation", lambda v: v.update(look=4), "says look 4; made again it is 1"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import keeper, kept
@@ -27,7 +29,7 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch, UnknownAuthorization
 from storage.schema.rounds import Round
-from storage.transaction import ResourceBusy
+from storage.transaction import ResourceBusy, Transaction
 
 
 class UnknownAuthorizationGiven(Model):
@@ -130,6 +132,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         continuing.AlreadyFollowed,
         continuing.NothingToContinue,
         continuing.UnknownNeedsTheUser,
+        confirming.NotConfirmed,
         continuing.DiffersFromPredecessor,
         retrying.NotRetryable,
         retrying.RetriesUsedUp,
@@ -169,6 +172,7 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
         with context.project.git() as git, context.project.scratch(f"run-{tx.number}") as scratch:
             details = run.bind(git, scratch)
         run.plan_slots()
+        run.wanted = _allowed(run, context, tx)
         batch = tx.put(run.batch())
         run.record_revision()
         staging.write("slots.jsonl", (canonical(s.model_dump(mode="json")) + b"\n" for s in run.slots))
@@ -216,6 +220,25 @@ def _wanted(request: RunEvaluationRequest) -> Wanted:
         spend_metric=request.spend_limit.metric if request.spend_limit else None,
         spend_limit=request.spend_limit.limit if request.spend_limit else 0,
     )
+
+
+def _allowed(run: BoundRun, context: Context, tx: Transaction) -> Wanted:
+    """Asks the person whether attempts of unknown end may be made again, where there are any."""
+    word = run.wanted.unknown_execution_authorization
+    if word is None or not word.record_ids:
+        return run.wanted
+    question = confirming.Question(
+        operation="run_evaluation",
+        subject=word.batch_id,
+        text=(
+            f"Make {counted(len(word.record_ids), 'attempt')} of {word.batch_id} again? Nobody saw how they ended, and "
+            f"they may have acted already. Given as reason: {word.reason} As risk: {word.risk}"
+        ),
+        facts={"action": "run_unknown_again", **word.model_dump(mode="json", exclude={"recorded_as"})},
+    )
+    how = confirming.confirmed(question, context, tx)
+    told = word.model_copy(update={"recorded_as": how})
+    return replace(run.wanted, unknown_execution_authorization=told)
 
 
 def _begun(batch: Batch) -> RunEvaluationResponse:

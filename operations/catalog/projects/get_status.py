@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.execution import importing
@@ -16,6 +17,7 @@ from storage.errors import AtkError, NextCall
 from storage.owners import is_alive
 from storage.project import LegacyStore, Project, ProjectNotInitialized
 from storage.projection import State, UnknownObject
+from storage.schema.approvals import Approval
 from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
@@ -28,6 +30,9 @@ from storage.schema.validations import Validation
 from storage.worktree import read_head
 
 SHOWN = 6
+SHOWN_APPROVALS = 3
+QUESTION_SHOWN = 400
+"""Characters of a question that a status repeats; read_record has the whole."""
 
 
 class GetStatusRequest(Request):
@@ -50,6 +55,9 @@ class GetStatusResponse(Response):
     running_batches: list[dict[str, Any]] = []
     running_imports: Annotated[
         list[dict[str, Any]], Field(description="Imports that are carried out, and how many rows and bytes were read.")
+    ] = []
+    open_approvals: Annotated[
+        list[dict[str, str]], Field(description="Questions that wait for a person, and how they answer in a terminal.")
     ] = []
     round: Annotated[dict[str, Any] | None, Field(description="The Round asked for, or the open or newest one.")] = None
     newest: Annotated[dict[str, list[str]], Field(description="The newest ids of each kind.")] = {}
@@ -120,6 +128,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
         open_operations=opened[:SHOWN],
         running_batches=running,
         running_imports=importing_now,
+        open_approvals=[_waiting(approval) for approval in confirming.waiting(state)[-SHOWN_APPROVALS:]],
         round=_round_facts(value, state) if value else None,
         newest={kind: list(found)[-SHOWN:] for kind, found in state.objects.items() if kind != "project"},
         next=steps(*_next(state, value, [*running, *importing_now], opened, head)),
@@ -130,8 +139,10 @@ def _round(request: GetStatusRequest, state: State) -> Round | None:
     if request.round_id:
         return state.get(Round, request.round_id)
     known = state.all(Round)
-    opened = [r for r in known if r.status in ACTIVE] or [r for r in known if r.status == "analysis_only"] or known
-    return opened[-1] if opened else None
+    for wanted in (ACTIVE, {"analysis_only"}, {"paused"}):
+        if opened := [r for r in known if r.status in wanted]:
+            return opened[-1]
+    return known[-1] if known else None
 
 
 def _head(project: Project, *, analysis_only: bool) -> tuple[str | None, str | None, list[str]]:
@@ -175,6 +186,17 @@ def _running(project: Project, state: State, batch_id: str) -> dict[str, Any]:
     }
 
 
+def _waiting(approval: Approval) -> dict[str, str]:
+    question = approval.question
+    return {
+        "approval_id": approval.id,
+        "operation": approval.operation,
+        "subject": approval.subject,
+        "question": question if len(question) <= QUESTION_SHOWN else f"{question[:QUESTION_SHOWN]}…",
+        "approve_with": f"atk approve {approval.id}",
+    }
+
+
 def _importing(job: importing.Job) -> dict[str, Any]:
     said = {"source": job.about.source, "since": job.about.began, "note": job.progress.note}
     return {"import_id": job.import_id, **said, **job.counts}
@@ -200,6 +222,8 @@ def _round_facts(value: Round, state: State) -> dict[str, Any]:
             "revision_id": pending.revision_id,
             "issue_id": pending.primary_issue_id,
         }
+    if value.pause:
+        facts["paused"] = value.pause.model_dump(mode="json", exclude={"changes", "held_commit"}, exclude_none=True)
     if value.plan:
         now = budget.account(value, value.plan, state.all(Batch))
         drafted = sum(c.round_id == value.id for c in state.all(Candidate))

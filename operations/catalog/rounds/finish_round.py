@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from operations import confirming
+from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
@@ -15,6 +17,7 @@ from operations.tuning import deciding, lifecycle
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
+from storage.schema.approvals import HowConfirmed
 from storage.schema.base import ObjectId
 from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.projects import Project as ProjectRecord
@@ -91,6 +94,7 @@ class FinishRoundResponse(Response):
         deciding.NotNewestValidation,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
+        confirming.NotConfirmed,
         CannotCloseSo,
         UnknownObject,
         ResourceBusy,
@@ -111,7 +115,7 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
-        if value.status in CLOSED:
+        if value.status in CLOSED or (value.status == "paused" and request.action != "abandon"):
             lifecycle.require_status(value, "finish_round", "ready", "optimizing", "finalizing", "analysis_only")
         if value.without_baseline:
             return _without_baseline(request, context, tx, value)
@@ -122,7 +126,8 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
         with context.project.git() as git, context.project.scratch(f"finish-{tx.number}") as scratch:
             head = read_head(git) if request.action == "abandon" else _at_home(git, value, tx, scratch)
         validation = _grounds(request, value, tx, head)
-        given = request.override_authorization
+        overrides = request.action == "complete_with_override"
+        how = confirmed(_question(request, value, validation), context, tx) if overrides else None
         decision = tx.put(
             Decision(
                 id=tx.new_id("decision"),
@@ -133,8 +138,8 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
                 validation_id=validation.id if validation else None,
                 validation_result=validation.result if validation else None,
                 validation_missing_reason=request.validation_missing_reason,
-                override=given is not None,
-                override_authorization=Authorization(**given.model_dump()) if given else None,
+                override=overrides,
+                override_authorization=_authorization(request, how),
                 before_commit=head.commit,
                 after_commit=head.commit,
             )
@@ -143,6 +148,7 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
             "status": STATUS[request.action],
             "closed_at": context.timestamp,
             "final_decision_id": decision.id,
+            "pause": None,
         }
         if pending is not None:
             tx.put(pending.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
@@ -151,7 +157,10 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
         return tx.commit(
             FinishRoundResponse(
                 message=f"{value.id} is {ended.status}; {len(ended.accepted_candidate_ids)} candidates were kept.",
-                warnings=_left_behind(pending, value),
+                warnings=[
+                    *([f"Kept without a passing final Validation: {TOLD[how]}."] if how else []),
+                    *_left_behind(pending, value),
+                ],
                 round_id=value.id,
                 decision_id=decision.id,
                 validation_id=decision.validation_id,
@@ -187,6 +196,7 @@ def _without_baseline(
         "status": STATUS[request.action],
         "closed_at": context.timestamp,
         "final_decision_id": decision.id,
+        "pause": None,
     }
     ended = tx.put(lifecycle.changed(value, **update, issue_ids=tuple(issues)))
     return tx.commit(
@@ -222,8 +232,7 @@ def _grounds(request: FinishRoundRequest, value: Round, tx: Transaction, head: H
         raise CannotCloseSo(round_id=value.id, action=request.action, problem=problem)
     if request.action == "complete":
         _check_passed(value, validation)
-    if request.action == "complete_with_override":
-        _check_authorized(request, value, validation)
+    _check_authorized(request, value, validation)
     return validation
 
 
@@ -259,7 +268,13 @@ def _check_passed(value: Round, validation: Validation | None) -> None:
 
 def _check_authorized(request: FinishRoundRequest, value: Round, validation: Validation | None) -> None:
     problem = None
-    if request.override_authorization is None:
+    if request.action != "complete_with_override":
+        problem = "It is for complete_with_override only" if request.override_authorization else None
+    elif validation is not None and validation.result == "pass":
+        raise CannotCloseSo(
+            round_id=value.id, action=request.action, problem=f"{validation.id} passes, so complete ends it"
+        )
+    elif request.override_authorization is None:
         problem = "It is missing"
     elif validation is None and not request.validation_missing_reason:
         problem = "There is no final Validation, so validation_missing_reason is needed too"
@@ -269,9 +284,36 @@ def _check_authorized(request: FinishRoundRequest, value: Round, validation: Val
         )
 
 
+def _question(request: FinishRoundRequest, value: Round, validation: Validation | None) -> confirming.Question:
+    given = request.override_authorization
+    grounds = f"{validation.id} says {validation.result}" if validation else "there is no final Validation"
+    return confirming.Question(
+        operation="finish_round",
+        subject=value.id,
+        text=(
+            f"Complete {value.id} and keep {counted(len(value.accepted_candidate_ids), 'change')} although {grounds}? "
+            f"Given as reason: {given.reason if given else ''} As risk: {given.risk if given else ''}"
+        ),
+        facts={
+            "action": "complete_with_override",
+            "revision_id": value.current_revision_id,
+            "commit": value.current_commit,
+            "validation_id": validation.id if validation else None,
+            "authorization": given.model_dump() if given else None,
+        },
+    )
+
+
+def _authorization(request: FinishRoundRequest, how: HowConfirmed | None) -> Authorization | None:
+    given = request.override_authorization
+    return Authorization(**given.model_dump(), recorded_as=how) if given and how else None
+
+
 def _left_behind(pending: Candidate | None, value: Round) -> list[str]:
     found = []
-    if pending is not None:
+    if pending is not None and value.pause is not None and value.pause.held_as:
+        found.append(f"{pending.id} was undecided and is cancelled; what was put away stays in {value.pause.held_as}.")
+    elif pending is not None:
         held = f" (its sealed content is in refs/atk/candidates/{pending.id})" if pending.sealed_commit else ""
         found.append(f"{pending.id} was undecided and is cancelled; its files stay in the worktree as they are{held}.")
     if value.adopt_commit and not value.candidate_ids:

@@ -50,8 +50,32 @@ def diagnosed(**more):
     return {"round_id": "{round_id}", "issues": [issue("one", "refund-1", **more)]}
 
 
+def paused(target):
+    target.call("transition_round", round_id=target.round_id, action="pause", reason="because")
+
+
+def paused_and(change):
+    """Returns what pauses the Round and then does something else."""
+
+    def both(target):
+        paused(target)
+        change(target)
+
+    return both
+
+
+def second_frozen(target):
+    second = target.call("create_round").round_id
+    target.call("store_diagnosis", round_id=second, issues=[issue("again", "refund-1", "refund-2")])
+    known = {"dataset_id": target.dataset_id, "spec_id": target.spec_id, "judger_id": target.judger_id}
+    target.call("freeze_round", round_id=second, plan={"repeatability": "deterministic", **known})
+
+
 R = {"round_id": "{round_id}"}
 FINISH = {**R, "reason": "because"}
+PAUSE = {**FINISH, "action": "pause"}
+RESUME = {**FINISH, "action": "resume"}
+FINALIZE = {**FINISH, "action": "start_finalizing"}
 OVERRIDE = {**AUTHORIZED, "action": "retain_without_final_pass"}
 NOT_RUN = {"description": "look", "status": "not_run"}
 DONE = {"description": "look", "status": "completed"}
@@ -143,6 +167,30 @@ GUARDS = [
         "override_unauthorized",
         {**FINISH, "action": "complete_with_override", "override_authorization": OVERRIDE},
     ),
+    Guard(
+        "finish_round",
+        "validated",
+        "override_unauthorized",
+        {**FINISH, "action": "complete", "override_authorization": OVERRIDE},
+    ),
+    Guard(
+        "finish_round",
+        "validated",
+        "cannot_close_so",
+        {**FINISH, "action": "complete_with_override", "override_authorization": OVERRIDE},
+    ),
+    Guard("finish_round", "kept", "wrong_round_status", {**FINISH, "action": "complete"}, paused, {"status": "paused"}),
+    Guard("transition_round", "frozen", "unknown_object", {**PAUSE, "round_id": "round-1-none"}),
+    Guard("transition_round", "completed", "wrong_round_status", PAUSE, facts={**R, "status": "completed"}),
+    Guard("transition_round", "frozen", "wrong_round_status", RESUME, facts={**R, "status": "ready"}),
+    Guard("transition_round", "diagnosed", "wrong_round_status", FINALIZE, facts={**R, "step": "start_finalizing"}),
+    Guard("transition_round", "sealed", "candidate_pending", FINALIZE, facts={"candidate_id": "{candidate_id}"}),
+    Guard("transition_round", "frozen", "nothing_to_validate", FINALIZE, facts=R),
+    Guard("transition_round", "drafted", "baseline_drifted", PAUSE, moved, R),
+    Guard("transition_round", "drafted", "baseline_drifted", RESUME, paused_and(moved), R),
+    Guard("transition_round", "drafted", "files_in_the_way", RESUME, paused_and(edited), {"paths": ["prompt.txt"]}),
+    Guard("transition_round", "drafted", "surroundings_changed", RESUME, paused_and(stray), {"paths": ["stray.txt"]}),
+    Guard("transition_round", "frozen", "another_round_active", RESUME, paused_and(second_frozen)),
     Guard(
         "finish_round",
         "validated",

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from operations.invocation import invoke
+from operations.registry import all_operations
 from operations.tuning import budget
 from storage.errors import AtkError
 from storage.schema.batches import Batch
@@ -105,8 +107,31 @@ def test_unknown_attempts_run_again_with_the_users_word_for_exactly_these(target
     made = target.follow(continue_batch_id=old_id, unknown_execution_authorization=word)
 
     assert made.status == "sealed"
-    assert target.batch(made.batch_id).unknown_execution_authorization.model_dump(mode="json") == word
+    told = target.batch(made.batch_id).unknown_execution_authorization.model_dump(mode="json")
+    assert told == {**word, "recorded_as": "reported_by_client"}
     assert target.ran[("c2", 1)] == 1
+
+
+def test_person_is_asked_before_attempts_of_unknown_end_run_again(target):
+    old_id = stopped(target)
+    unknown = (f"{old_id}.3",)
+    target.change(target.batch(old_id).model_copy(update={"unknown_record_ids": unknown}))
+    word = {"source": "user", "batch_id": old_id, "record_ids": list(unknown), "reason": "safe", "risk": "a mail twice"}
+    again = {"project_path": target.root, "continue_batch_id": old_id, "unknown_execution_authorization": word}
+    run, asked = all_operations()["run_evaluation"], []
+
+    def person(answer):
+        return lambda question: asked.append(question.text) or answer
+
+    with pytest.raises(AtkError) as refused:
+        invoke(run, again, ask=person("decline"))
+    assert refused.value.code == "not_confirmed"
+    assert ("c2", 1) not in target.ran
+    made = invoke(run, {**again, "wait_seconds": 100}, ask=person("accept"))
+
+    assert made.status == "sealed"
+    assert target.batch(made.batch_id).unknown_execution_authorization.recorded_as == "confirmed_in_client"
+    assert "a mail twice" in asked[0]
 
 
 def test_what_follows_a_batch_runs_the_same_and_says_which_field_differs(target):
