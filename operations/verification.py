@@ -153,6 +153,7 @@ def _compared_again(project: Project, before: State, known: Validation) -> Itera
         "alpha_spent": found.alpha_spent,
         "rule": value.plan.decision_rule,
         "plan_digest": value.plan_digest,
+        **({} if known.charged_case_ids is None else {"charged_case_ids": found.charged}),
         "target_case_ids": subject.targets,
         "left_table_digest": comparing.table_digest(found.left),
         "right_table_digest": comparing.table_digest(found.right),

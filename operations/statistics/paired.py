@@ -9,6 +9,9 @@ from fractions import Fraction
 
 from operations.statistics.distributions import t_quantile, t_tail, zero_event_bound
 
+_LOG_DIGITS = 12
+"""Digits of a logarithm that count, so that rounding is not taken for variance."""
+
 
 @dataclass(frozen=True)
 class PairedEstimate:
@@ -91,13 +94,17 @@ def paired_mean(differences: Sequence[Fraction | float], groups: Sequence[Hashab
 
 @dataclass(frozen=True)
 class RatioEstimate:
-    """A geometric mean ratio of right to left, with its two-sided interval and one-sided upper bound."""
+    """A geometric mean ratio of right to left, with its two-sided interval and both one-sided bounds."""
 
     ratio: float
     standard_error_log: float | None
     lower: float | None
     upper: float | None
+    lower_one_sided: float | None
     upper_one_sided: float | None
+    units: int
+    p_below: float | None
+    """The one-sided probability of a ratio this small if it truly were one."""
 
     @property
     def log_ratio(self) -> float:
@@ -110,18 +117,24 @@ class RatioEstimate:
         return None if self.upper_one_sided is None else math.log(self.upper_one_sided)
 
 
-def paired_log_ratio(left: Sequence[float], right: Sequence[float], alpha: float = 0.05) -> RatioEstimate:
-    """Returns how many times the left value the right one is, by Case, from paired logarithms of positive values.
+def paired_log_ratio(
+    left: Sequence[float], right: Sequence[float], alpha: float = 0.05, groups: Sequence[Hashable] | None = None
+) -> RatioEstimate:
+    """Returns how many times the left value the right one is, from paired logarithms of positive values.
 
-    A ratio is unbounded, so there is no bound without variance: the fields are then None.
+    The unit is the Case, or its group where `groups` are given. Where nothing varies, the sign test bounds the median
+    by the value that all units share, once there are so many that half to their power is at most `alpha`. A ratio is
+    unbounded, so below that there is no bound, and the fields are None.
     """
-    logs = [math.log(r / x) for x, r in zip(left, right, strict=True)]
-    estimate = paired_mean(logs)
-    error = estimate.standard_error
-    if not error:
-        return RatioEstimate(math.exp(estimate.mean), error, None, None, None)
-    wide, narrow = (t_quantile(1 - a, estimate.df) * error for a in (alpha / 2, alpha))
-    centre = estimate.mean
-    return RatioEstimate(
-        math.exp(centre), error, math.exp(centre - wide), math.exp(centre + wide), math.exp(centre + narrow)
-    )
+    logs = [round(math.log(r / x), _LOG_DIGITS) for x, r in zip(left, right, strict=True)]
+    estimate = paired_mean(logs, groups)
+    error, centre, units = estimate.standard_error, estimate.mean, estimate.units
+    if error:
+        wide, narrow = (t_quantile(1 - a, estimate.df) * error for a in (alpha / 2, alpha))
+        low, high, least, most = (math.exp(centre + d) for d in (-wide, wide, -narrow, narrow))
+        p = t_tail(-centre / error, estimate.df)
+        return RatioEstimate(math.exp(centre), error, low, high, least, most, units, p)
+    ratio, sure = math.exp(centre), units > 0 and 0.5**units <= alpha
+    one, two = (ratio if sure else None), (ratio if sure and 0.5**units <= alpha / 2 else None)
+    least_p = (0.5**units if centre < 0 else 1.0) if units else None
+    return RatioEstimate(ratio, error, two, two, one, one, units, least_p)

@@ -72,6 +72,16 @@ def repeats_for_p(cases: int, alpha: float) -> int | None:
     )
 
 
+def repeats_for_effect(effect: float, *, cases: int, variance: float, alpha: float) -> int | None:
+    """Returns the fewest repeats with which `cases` Cases show a mean difference of `effect` with `POWER`.
+
+    `variance` is that of one run, on either side. None where it takes more than `MOST_REPEATS`.
+    """
+    quantiles = normal_quantile(1 - alpha) + normal_quantile(POWER)
+    repeats = math.ceil(quantiles**2 * 2 * variance / (cases * effect**2)) if cases and effect > 0 else MOST_REPEATS + 1
+    return repeats if repeats <= MOST_REPEATS else None
+
+
 def cases_for_p(repeats: int, alpha: float) -> int:
     """Returns the fewest target Cases that can reach `alpha` with `repeats` repeats on each side."""
     count = 1

@@ -177,20 +177,27 @@ def _outcome(
 
 
 def looks(validations: Iterable[Validation], plans: Mapping[str, Plan]) -> tuple[Look, ...]:
-    """Returns how often each Case, by its fingerprint, was a target of a charged comparison, over all Rounds."""
+    """Returns how many looks each Case, by its fingerprint, was charged with, over all candidates and Rounds."""
     counted: dict[str, int] = {}
     for validation in validations:
-        if validation.rule == "statistical" and validation.mode == "incremental":
-            fingerprints = plans[validation.round_id].case_fingerprints
-            for case_id in validation.target_case_ids:
-                key = fingerprints[case_id]
-                counted[key] = counted.get(key, 0) + 1
+        fingerprints = plans[validation.round_id].case_fingerprints
+        for case_id in charged_case_ids(validation):
+            key = fingerprints[case_id]
+            counted[key] = counted.get(key, 0) + 1
     return tuple(Look(case_id=key, count=count) for key, count in counted.items())
 
 
 def table_digest(found: Table) -> str:
     """Returns the digest of an outcome table."""
     return digest(canonical({d: {c: list(o) for c, o in cases.items()} for d, cases in found.items()}))
+
+def charged_case_ids(validation: Validation) -> tuple[str, ...]:
+    """Returns the Cases that a Validation charged a look to: of an incremental one, those that it claimed better."""
+    if validation.charged_case_ids is not None:
+        return validation.charged_case_ids
+    charged = validation.rule == "statistical" and validation.mode == "incremental"
+    return validation.target_case_ids if charged else ()
+
 
 
 def comparison_csv(left: Table, right: Table) -> bytes:

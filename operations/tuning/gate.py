@@ -20,12 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from operations.statistics.distributions import units_for_zero_events
+from operations.tuning import metrics, reasons
 from operations.tuning.comparison import CaseFacts, DimensionComparison, Side, compare, mean_difference, mismatches
 from operations.tuning.ledger import alpha_left, alpha_of_look, alpha_spent
 from operations.tuning.questions import (
     FIXED_ALPHA,
-    LEAST_UNITS,
     Efficiency,
     Groups,
     efficiency,
@@ -33,9 +32,17 @@ from operations.tuning.questions import (
     harms,
     improvement,
     non_inferiority,
+    screen,
 )
 from storage.schema.rounds import Rule
-from storage.schema.validations import GateResult, GateStatistics, Mode, QuestionStatistics, Result
+from storage.schema.validations import (
+    GateResult,
+    GateStatistics,
+    MetricStatistics,
+    Mode,
+    QuestionStatistics,
+    Result,
+)
 
 _Finding = tuple[Result, tuple[str, ...]]
 
@@ -61,12 +68,16 @@ class GateQuestion:
     repeats: int
     target_case_ids: tuple[str, ...]
     protected_case_ids: tuple[str, ...]
+    screening_case_ids: tuple[str, ...] = ()
+    """Targets that only screen an incremental look, so that the others alone show the improvement."""
     source_groups: Groups = field(default_factory=dict)
     margin: float = 0.15
     alpha: float = 0.05
     look: int = 1
     min_fixed_cases: int = 1
     min_primary_delta: float = 0.0
+    measured: tuple[metrics.Measured, ...] = ()
+    """The metrics that the plan limits or wants to see fall."""
     efficiency: Efficiency | None = None
     """Set when the objective is efficiency: it then takes the place of the improvement question."""
     invalid: tuple[str, ...] = ()
@@ -80,8 +91,22 @@ class GateQuestion:
 
     @property
     def charged(self) -> bool:
-        """Whether this look is charged to the error ledger: only an incremental look by the statistical rule is."""
+        """Whether this is a look of the error ledger: an incremental one by the statistical rule."""
         return self.rule == "statistical" and self.mode == "incremental"
+
+    @property
+    def screened(self) -> bool:
+        """Whether some targets screen the look before the others confirm it."""
+        return self.charged and self.efficiency is None and bool(self.screening_case_ids)
+
+    @property
+    def claimed_case_ids(self) -> tuple[str, ...]:
+        """The Cases of which an improvement is claimed, so that a look is charged to them."""
+        if self.efficiency is not None:
+            return self.case_ids
+        if not self.screened:
+            return self.target_case_ids
+        return tuple(c for c in self.target_case_ids if c not in set(self.screening_case_ids))
 
     @property
     def improvement_alpha(self) -> float:
@@ -152,8 +177,25 @@ class _Evidence:
     def improvement(self) -> QuestionStatistics:
         q = self.question
         if q.efficiency is not None:
-            return efficiency(q.efficiency, q.case_ids, q.improvement_alpha)
-        return improvement(q.primary_dimension, self.target_facts, q.improvement_alpha)
+            return efficiency(q.efficiency, q.case_ids, q.improvement_alpha, q.source_groups)
+        return improvement(q.primary_dimension, self.primary.of(frozenset(q.claimed_case_ids)), q.improvement_alpha)
+
+    @cached_property
+    def screen(self) -> QuestionStatistics | None:
+        q = self.question
+        if not q.screened:
+            return None
+        return screen(q.primary_dimension, self.primary.of(frozenset(q.screening_case_ids)))
+
+    @property
+    def screened_out(self) -> bool:
+        """Whether the screening targets did not improve, however their unknown outcomes are filled."""
+        return self.screen is not None and self.screen.answer == "no"
+
+    @cached_property
+    def metrics(self) -> tuple[MetricStatistics, ...]:
+        q = self.question
+        return tuple(metrics.weighed(m, q.case_ids, q.rule, q.source_groups) for m in q.measured)
 
     @cached_property
     def harms(self) -> tuple[QuestionStatistics, ...]:
@@ -172,13 +214,16 @@ class _Evidence:
     @cached_property
     def statistics(self) -> GateStatistics:
         q = self.question
-        looks = q.look if q.charged or q.mode == "final" else q.look - 1
+        looks = q.look if (q.charged and not self.screened_out) or q.mode == "final" else q.look - 1
+        asked = [] if self.screen is None else [self.screen]
+        if not self.screened_out:  # what was not asked is not reported either
+            asked.append(self.improvement)
         claim = general_claim(q.primary_dimension, self.primary.facts, q.source_groups)
         return GateStatistics(
             rule=q.rule,
             primary_dimension=q.primary_dimension,
             primary_delta=self.primary.delta,
-            questions=(self.improvement, *self.harms, *self.non_inferiority, claim),
+            questions=(*asked, *self.harms, *self.non_inferiority, claim),
             outcome_counts=tuple(c.counts for c in self.comparisons.values()),
             cases=tuple(c.lists for c in self.comparisons.values()),
             repeats=q.repeats,
@@ -187,6 +232,7 @@ class _Evidence:
             alpha_of_this_look=q.improvement_alpha,
             alpha_spent=alpha_spent(q.alpha, looks),
             alpha_left=alpha_left(q.alpha, looks),
+            metrics=self.metrics,
         )
 
 
@@ -203,8 +249,8 @@ def _strangers(question: GateQuestion) -> list[str]:
 
 def _unusable(question: GateQuestion, evidence: _Evidence) -> _Finding | None:
     """Returns the finding that comes before any rule, if there is one."""
-    if reasons := (*question.invalid, *evidence.mismatches):
-        return "invalid", reasons
+    if mistakes := (*question.invalid, *evidence.mismatches):
+        return "invalid", mistakes
     if question.insufficient:
         return "insufficient", question.insufficient
     if not evidence.primary.facts:
@@ -214,24 +260,36 @@ def _unusable(question: GateQuestion, evidence: _Evidence) -> _Finding | None:
 
 def _by_counts(question: GateQuestion, evidence: _Evidence) -> _Finding:
     """Point comparison: one lost pass anywhere is a regression."""
-    if evidence.unknown:
-        return "insufficient", _unknown_reasons(evidence)
-    regressed = (_fewer_passes(n, c.lists.regressed) for n, c in evidence.comparisons.items() if c.lists.regressed)
-    if reasons := (*question.regressions, *regressed):
-        return "regression", reasons
+    if gaps := (*reasons.of_unknown(evidence.unknown), *_open_metrics(evidence)):
+        return "insufficient", gaps
+    fewer = (reasons.fewer_passes(n, c.lists.regressed) for n, c in evidence.comparisons.items() if c.lists.regressed)
+    if harm := (*question.regressions, *fewer, *_exceeded(evidence)):
+        return "regression", harm
     if question.efficiency is not None:
-        return _saved(question.efficiency)
+        return ("pass" if _saves_enough(question.efficiency) else "no_effect"), (reasons.saved(question.efficiency),)
     fixed = evidence.primary.lists.fixed
     if shortfall := _shortfall(question, fixed, evidence.targets.intersection(fixed), evidence.primary.delta or 0.0):
         return "no_effect", (shortfall,)
-    return "pass", (f"{len(fixed)} Cases pass more often, among them {_named(fixed)}, and none passes less often.",)
-
-
-def _saved(measured: Efficiency) -> _Finding:
-    fact = (
-        f"The total {measured.metric} fell by {measured.saved:g}; the plan asks for more than {measured.min_delta:g}."
+    return "pass", (
+        f"{len(fixed)} Cases pass more often, among them {reasons.named(fixed)}, and none passes less often.",
     )
-    return ("pass" if measured.saved > measured.min_delta else "no_effect"), (fact,)
+
+
+def _saves_enough(measured: Efficiency) -> bool:
+    return measured.saved > measured.min_delta
+
+
+def _exceeded(evidence: _Evidence) -> tuple[str, ...]:
+    return tuple(metrics.exceeded(m) for m in evidence.metrics if m.held == "no")
+
+
+def _open_metrics(evidence: _Evidence) -> tuple[str, ...]:
+    """Returns a sentence for each metric that the plan relies on and that is missing or not certain."""
+    return tuple(
+        metrics.missing(m) if m.coverage < 1 else metrics.open_limit(m)
+        for m in evidence.metrics
+        if m.coverage < 1 or m.held == "undecided"
+    )
 
 
 def _shortfall(
@@ -251,107 +309,38 @@ def _shortfall(
 
 def _by_statistics(question: GateQuestion, evidence: _Evidence) -> _Finding:
     """Improvement, harm and non-inferiority, each at its stated error rate."""
-    harm = (_harm_reason(q) for q in evidence.harms if q.answer == "yes")
-    if reasons := (*question.regressions, *harm):
-        return "regression", reasons
+    shown = (reasons.of_harm(q) for q in evidence.harms if q.answer == "yes")
+    if harm := (*question.regressions, *shown, *_exceeded(evidence)):
+        return "regression", harm
     if reason := _no_improvement(question, evidence):
         return "no_effect", (reason,)
     gaps = (
-        *_unknown_reasons(evidence),
-        *(_fallen_reason(n, ids) for n, ids in evidence.fallen.items()),
-        *_improvement_gap(evidence.improvement),
-        *(_margin_reason(q) for q in evidence.non_inferiority if q.answer != "yes"),
+        *reasons.of_unknown(evidence.unknown),
+        *(reasons.of_fall(n, ids) for n, ids in evidence.fallen.items()),
+        *_open_metrics(evidence),
+        *(reasons.gap(evidence.screen) if evidence.screen else ()),
+        *reasons.gap(evidence.improvement),
+        *(reasons.of_margin(q) for q in evidence.non_inferiority if q.answer != "yes"),
     )
     if gaps:
         return "insufficient", gaps
-    return "pass", _pass_reasons(evidence)
+    return "pass", reasons.of_pass(evidence.improvement, evidence.non_inferiority)
 
 
 def _no_improvement(question: GateQuestion, evidence: _Evidence) -> str | None:
     """Returns why there is no effect, when the plan could have shown one and every filling of unknowns agrees."""
+    if evidence.screen is not None and evidence.screened_out:
+        return reasons.screened_out(evidence.screen)
     found = evidence.improvement
     if found.answer == "no":
-        return (
-            f"The {_what(found)} did not improve beyond chance: {_probability(found)}, and {found.alpha:.4g} is needed."
-        )
-    if found.answer == "undecided" or question.efficiency is not None:
+        return reasons.no_improvement(found)
+    if found.answer == "undecided":
         return None
+    if question.efficiency is not None:
+        return None if _saves_enough(question.efficiency) else reasons.saved(question.efficiency)
     fixed = [f.case_id for f in evidence.target_facts if f.movement == "fixed"]
     delta = mean_difference(evidence.target_facts) or 0.0
     return None if any(f.unknown for f in evidence.target_facts) else _shortfall(question, fixed, fixed, delta)
-
-
-def _what(found: QuestionStatistics) -> str:
-    return f"{found.dimension} metric" if found.question == "efficiency" else f"{found.n} target Cases"
-
-
-def _probability(found: QuestionStatistics) -> str:
-    return "no probability can be given" if found.p is None else f"p is {found.p:.4g}"
-
-
-def _improvement_gap(found: QuestionStatistics) -> tuple[str, ...]:
-    if found.answer == "yes":
-        return ()
-    if found.question == "efficiency":
-        return (
-            f"The {found.dimension} of {found.n} Cases carries no bound: it is missing, or they are too few or alike.",
-        )
-    if found.least_attainable_p is None:
-        return ("No target Case was compared, so nothing can be said about an improvement.",)
-    if found.least_attainable_p > found.alpha:
-        attainable = f"With {found.n} target Cases the least attainable p is {found.least_attainable_p:.4g}"
-        return (f"{attainable}, and {found.alpha:.4g} is needed: plan more repeats or name more target Cases.",)
-    return ("Whether the target Cases improved depends on outcomes that are unknown.",)
-
-
-def _harm_reason(found: QuestionStatistics) -> str:
-    return (
-        f"The {found.n} Cases to protect pass less often in {found.dimension}: mean difference {found.difference:.4g}, "
-        f"p {found.adjusted_p:.4g} of at most {found.alpha:g}."
-    )
-
-
-def _margin_reason(found: QuestionStatistics) -> str:
-    start = f"A loss of {found.margin:g} in {found.dimension} is not excluded"
-    if found.groups < LEAST_UNITS:
-        return f"{start}: {found.groups} independent units to protect, and fewer than {LEAST_UNITS} carry no bound."
-    bound = f"lower bound {found.lower or 0.0:.4g} over {found.groups} units"
-    fact = f"{start}: mean difference {found.difference or 0.0:.4g}, {bound}"
-    if found.method == "zero_event_bound" and found.margin:
-        needed = units_for_zero_events(found.margin, found.alpha)
-        return f"{fact}. Nothing varied, which bounds the loss and does not exclude it: {needed} such units would."
-    return f"{fact}. More Cases, more repeats or a wider margin would tell."
-
-
-def _fallen_reason(dimension: str, ids: Sequence[str]) -> str:
-    return f"{len(ids)} Cases passed every time on the left and never on the right in {dimension}: {_named(ids)}."
-
-
-def _unknown_reasons(evidence: _Evidence) -> tuple[str, ...]:
-    return tuple(
-        f"{len(ids)} Cases have an unknown outcome in {n}: {_named(ids)}. Judge or run them again."
-        for n, ids in evidence.unknown.items()
-    )
-
-
-def _fewer_passes(dimension: str, ids: Sequence[str]) -> str:
-    return f"{len(ids)} Cases pass less often in {dimension}: {_named(ids)}."
-
-
-def _named(ids: Sequence[str]) -> str:
-    shown = ", ".join(c[:60] for c in ids[:3])
-    return shown + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")  # noqa: PLR2004 - three name the matter
-
-
-def _pass_reasons(evidence: _Evidence) -> tuple[str, ...]:
-    found = evidence.improvement
-    shown = "" if found.p is None else f", {_probability(found)} of at most {found.alpha:.4g}"
-    improved = f"The {_what(found)} improved by {abs(found.difference or 0.0):.4g} on average{shown}."
-    kept = (
-        f"A loss of {q.margin:g} in {q.dimension} is excluded: lower bound {q.lower or 0.0:.4g} over {q.groups} units."
-        for q in evidence.non_inferiority
-    )
-    return improved, *kept, "No harm was shown in any required dimension."
 
 
 def _limitations(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]:
@@ -365,6 +354,8 @@ def _limitations(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]
         found.append("The counts rule compares points: where the agent varies from run to run, chance can decide it.")
     else:
         found.append("The improvement is shown of the target Cases; the general claim beside it is not required.")
+    if evidence.screen is not None:
+        found.append("Some targets only screened this look: the improvement is shown of the others.")
     if any("normal" in q.method for q in evidence.statistics.questions):
         found.append("Some probabilities are normal approximations, because an exact count takes too many steps.")
     return tuple(found)

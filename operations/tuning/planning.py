@@ -9,15 +9,20 @@ from typing import Any
 
 from operations.statistics.distributions import units_for_zero_events, zero_event_bound
 from operations.statistics.exact import least_attainable_p
-from operations.statistics.power import POWER, cases_for_p, cases_needed, detectable_effect, repeats_for_p
+from operations.statistics.power import (
+    POWER,
+    cases_for_p,
+    cases_needed,
+    detectable_effect,
+    repeats_for_effect,
+    repeats_for_p,
+)
 from operations.tuning.comparison import Outcome
+from operations.tuning.goals import NOISIEST
 from operations.tuning.ledger import alpha_of_look
-from operations.tuning.questions import FIXED_ALPHA, LEAST_UNITS
+from operations.tuning.questions import FIXED_ALPHA, LEAST_UNITS, SCREEN_ALPHA
 from storage.errors import AtkError, NextCall
 from storage.schema.rounds import Plan
-
-NOISIEST = 0.25
-"""The variance of one run that passes half of the time: nothing varies more."""
 
 _ISSUES_SHOWN = 8
 _LEAST_REPEATS = 2
@@ -41,9 +46,13 @@ class _Size:
     """Target Cases and repeats of one comparison, and the level at which its improvement is tested."""
 
     name: str
-    targets: int
+    case_ids: tuple[str, ...]
     repeats: int
     alpha: float
+
+    @property
+    def targets(self) -> int:
+        return len(self.case_ids)
 
     @property
     def least_p(self) -> float:
@@ -51,6 +60,9 @@ class _Size:
 
     def detectable(self, variance: float) -> float:
         return detectable_effect(math.sqrt(2 * variance / (self.repeats * self.targets)), self.alpha)
+
+    def repeats_for(self, effect: float) -> int | None:
+        return repeats_for_effect(effect, cases=self.targets, variance=NOISIEST, alpha=self.alpha)
 
 
 def check_plan(
@@ -60,11 +72,12 @@ def check_plan(
     looks: Mapping[str, int] | None = None,
     wanted_effect: float | None = None,
 ) -> dict[str, Any]:
-    """Returns what the plan can detect with `POWER`, as JSON values below two kilobytes.
+    """Returns what the plan can detect with `POWER`, as JSON values.
 
-    `baseline` holds the outcomes of B0's repeats, an A/A comparison with itself: their variance within Cases then
-    stands for the agent's; without them the noisiest agent is assumed. `looks` are the counts of the error ledger, by
-    Case. `wanted_effect` asks how many Cases would show that mean difference over Cases in general.
+    `baseline` holds the outcomes of B0's repeats, by Case: compared with itself B0 shows nothing but noise, so their
+    variance within Cases then stands for the agent's; without them the noisiest agent is assumed. `looks` are the
+    counts of the error ledger, by Case. `wanted_effect` asks how many Cases show that mean difference over Cases in
+    general, and how many repeats show it of each Issue's targets.
 
     Raises:
         PlanCannotPass: No outcome could pass, for a reason that the error names.
@@ -76,11 +89,7 @@ def check_plan(
     _check_minimum(plan)
     if plan.decision_rule == "counts":
         return {"rule": "counts", "detectable": "any Case with one more pass; one lost pass anywhere is a regression"}
-    sizes = [
-        size
-        for issue, targets in plan.target_case_ids_by_issue.items()
-        for size in _sizes(plan, issue, targets, looks or {})
-    ]
+    sizes = _all_sizes(plan, looks or {})
     for size in sizes:
         _check_targets(size)
     units = _guarded_units(plan)
@@ -91,18 +100,28 @@ def check_plan(
             needed=f"{LEAST_UNITS}",
             remedy="Add Cases to protection_case_ids, or set repeatability to deterministic where the agent truly is.",
         )
-    variance = _variance(baseline)
-    return _figures(plan, sizes, units, variance, wanted_effect) | {
-        "assumed": "the noisiest agent: rates of one half" if variance is None else "the variance of B0's repeats"
-    }
+    return _figures(plan, sizes, units, baseline or {}, wanted_effect)
 
 
-def _sizes(plan: Plan, issue: str, targets: Sequence[str], looks: Mapping[str, int]) -> tuple[_Size, _Size]:
-    look = 1 + max((looks.get(c, 0) for c in targets), default=0)
-    return (
-        _Size(issue, len(targets), plan.incremental_repeats, alpha_of_look(plan.alpha, look)),
-        _Size(f"{issue} at the final validation", len(targets), plan.final_repeats, FIXED_ALPHA),
-    )
+def _all_sizes(plan: Plan, looks: Mapping[str, int]) -> list[_Size]:
+    """Returns each comparison whose improvement is asked of targets: none where the objective is efficiency."""
+    if plan.objective == "efficiency":
+        return []
+    named = plan.target_case_ids_by_issue.items()
+    return [size for issue, targets in named for size in _sizes(plan, issue, tuple(targets), looks)]
+
+
+def _sizes(plan: Plan, issue: str, targets: tuple[str, ...], looks: Mapping[str, int]) -> list[_Size]:
+    screening = plan.screening_case_ids_by_issue.get(issue, ())
+    claimed = tuple(c for c in targets if c not in screening)
+    look = 1 + max((looks.get(c, 0) for c in claimed), default=0)
+    repeats = plan.incremental_repeats
+    screen = [_Size(f"{issue}, screening", tuple(screening), repeats, SCREEN_ALPHA)] if screening else []
+    return [
+        *screen,
+        _Size(issue, claimed, repeats, alpha_of_look(plan.alpha, look)),
+        _Size(f"{issue} at the final validation", targets, plan.final_repeats, FIXED_ALPHA),
+    ]
 
 
 def _check_targets(size: _Size) -> None:
@@ -144,25 +163,51 @@ def _guarded_units(plan: Plan) -> int:
     protected = set(plan.protection_case_ids or plan.case_ids)
     counts = []
     for targets in plan.target_case_ids_by_issue.values():
-        guarded = protected - set(targets) or protected | set(targets)
+        rest = protected - set(targets) if plan.objective == "quality" else set()
+        guarded = rest or protected | set(targets)
         counts.append(len({plan.source_groups.get(c) or ("case", c) for c in guarded}))
     return min(counts, default=0)
 
 
-def _variance(baseline: Mapping[str, Sequence[Outcome]] | None) -> float | None:
-    """Returns the mean variance of one run within its Case, over the Cases with at least two known repeats."""
-    found = []
-    for outcomes in (baseline or {}).values():
+def _rates(baseline: Mapping[str, Sequence[Outcome]]) -> dict[str, tuple[int, int]]:
+    """Returns (passes, runs) of each Case with at least two known repeats."""
+    found = {}
+    for case_id, outcomes in baseline.items():
         runs = [o for o in outcomes if o in ("pass", "fail")]
         if len(runs) >= _LEAST_REPEATS:
-            rate = runs.count("pass") / len(runs)
-            found.append(rate * (1 - rate) * len(runs) / (len(runs) - 1))
-    return sum(found) / len(found) if found else None
+            found[case_id] = runs.count("pass"), len(runs)
+    return found
+
+
+def _variance(rates: Mapping[str, tuple[int, int]]) -> float | None:
+    """Returns the mean variance of one run within its Case; None where nothing is known of it."""
+    if not rates:
+        return None
+    return math.fsum(p * (n - p) / (n * (n - 1)) for p, n in rates.values()) / len(rates)
+
+
+def _of_targets(size: _Size, rates: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """Returns what B0 compared with itself would hide: the smallest effect beyond the noise of these very Cases.
+
+    Half a pass and half a failure are added to each Case, since a rate of 0 or 1 in a few runs is not certain.
+    """
+    known = [rates[c] for c in size.case_ids if c in rates]
+    if len(known) < size.targets or not known:
+        return {}
+    shrunk = [(p + 0.5) / (n + 1) for p, n in known]
+    variance = math.fsum(r * (1 - r) for r in shrunk) / len(shrunk)
+    return {"by_b0": _short(min(1.0, size.detectable(variance)))}
 
 
 def _figures(
-    plan: Plan, sizes: Sequence[_Size], units: int, measured: float | None, wanted: float | None
+    plan: Plan,
+    sizes: Sequence[_Size],
+    units: int,
+    baseline: Mapping[str, Sequence[Outcome]],
+    wanted: float | None,
 ) -> dict[str, Any]:
+    rates = _rates(baseline)
+    measured = _variance(rates)
     variance = NOISIEST if measured is None else measured
     tie = zero_event_bound(units, FIXED_ALPHA)
     excludable = detectable_effect(math.sqrt(2 * variance / (plan.incremental_repeats * units)), FIXED_ALPHA, units - 1)
@@ -177,6 +222,8 @@ def _figures(
                 "alpha": _short(s.alpha),
                 "least_attainable_p": _short(s.least_p),
                 "smallest_detectable_effect": _short(min(1.0, s.detectable(NOISIEST))),
+                **_of_targets(s, rates),
+                **({"repeats_for_wanted_effect": s.repeats_for(wanted)} if wanted else {}),
             }
             for s in sizes[: 2 * _ISSUES_SHOWN]
         ],
@@ -187,11 +234,28 @@ def _figures(
             "cases_needed_for_the_margin": _cases(plan.margin, variance, plan.incremental_repeats),
             "bound_when_nothing_varies": _short(tie),
         },
-        "warnings": _warnings(plan, units, excludable, tie),
+        "warnings": [*_warnings(plan, units, excludable, tie), *_last_looks(plan, sizes)],
+        "assumed": "the noisiest agent: rates of one half" if measured is None else "the variance of B0's repeats",
     }
     if wanted:
+        figures["wanted_effect"] = wanted
         figures["cases_needed_for_wanted_effect"] = _cases(wanted, variance, plan.final_repeats)
     return figures
+
+
+def _last_looks(plan: Plan, sizes: Sequence[_Size]) -> list[str]:
+    """Returns which Issues could not be shown repaired any more if every candidate of the budget were for them."""
+    found = []
+    for size in (s for s in sizes if s.name in plan.target_case_ids_by_issue):
+        first = round((math.sqrt(1 + 4 * plan.alpha / size.alpha) - 1) / 2)
+        last = first + plan.budget.candidates - 1
+        most = next((k for k in range(first, last + 1) if size.least_p > alpha_of_look(plan.alpha, k)), None)
+        if most is not None:
+            found.append(
+                f"Look {most} at {size.name} is tested at {alpha_of_look(plan.alpha, most):.3g}, which {size.targets} "
+                f"targets of {size.repeats} repeats cannot reach: {most - first} candidates can be kept at the most."
+            )
+    return found[:_ISSUES_SHOWN]
 
 
 def _cases(effect: float, variance: float, repeats: int) -> int | None:

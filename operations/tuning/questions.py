@@ -6,6 +6,7 @@ and differences that are reported leave the unknown outcomes out; `worst` and `b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,10 +23,14 @@ from storage.schema.validations import Answer, QuestionStatistics
 FIXED_ALPHA = 0.05
 """One-sided, for harm, non-inferiority, the final validation and every bound that is shown."""
 
+SCREEN_ALPHA = 0.2
+"""One-sided, for the targets that only screen: no claim is made of them."""
+
 LEAST_UNITS = 5
 """Fewer independent units than this carry no bound on a mean difference."""
 
 Groups = Mapping[str, str | None]
+Rates = Literal["screen", "improvement", "harm"]
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,17 @@ class Efficiency:
     @property
     def saved(self) -> float:
         """Left total minus right total, in the metric's own unit."""
-        return sum(self.left.values()) - sum(self.right.values())
+        return math.fsum(self.left.values()) - math.fsum(self.right.values())
 
 
 def improvement(dimension: str, facts: Sequence[CaseFacts], alpha: float) -> QuestionStatistics:
     """Did these Cases pass more often on the right? The exact conditional test over their repeats."""
     return _rates("improvement", dimension, facts, alpha)
+
+
+def screen(dimension: str, facts: Sequence[CaseFacts]) -> QuestionStatistics:
+    """Is it worth a look that these Cases pass more often on the right? No claim is made of them."""
+    return _rates("screen", dimension, facts, SCREEN_ALPHA)
 
 
 def harms(facts: Mapping[str, Sequence[CaseFacts]]) -> tuple[QuestionStatistics, ...]:
@@ -70,11 +80,11 @@ def _attainable(question: QuestionStatistics) -> bool:
     return question.least_attainable_p is not None and question.least_attainable_p <= question.alpha
 
 
-def _test(question: Literal["improvement", "harm"], facts: Iterable[CaseFacts]) -> ExactTest:
+def _test(question: Rates, facts: Iterable[CaseFacts]) -> ExactTest:
     """The few targets are worth a finer test; harm, over many Cases, is judged by the total alone."""
-    if question == "improvement":
-        return conditional_test((f.stratum for f in facts), break_ties=True)
-    return conditional_test(f.stratum.swapped for f in facts)
+    if question == "harm":
+        return conditional_test(f.stratum.swapped for f in facts)
+    return conditional_test((f.stratum for f in facts), break_ties=True)
 
 
 def _answer(helped: float, hindered: float, alpha: float) -> Answer:
@@ -84,16 +94,14 @@ def _answer(helped: float, hindered: float, alpha: float) -> Answer:
     return "no" if helped > alpha else "undecided"
 
 
-def _extremes(question: Literal["improvement", "harm"], facts: Sequence[CaseFacts]) -> tuple[float, float]:
+def _extremes(question: Rates, facts: Sequence[CaseFacts]) -> tuple[float, float]:
     """Returns p with the unknown outcomes filled so as to help the question to a yes, and so as to hinder it."""
     right = _test(question, (f.filled(favour="right") for f in facts)).p
     left = _test(question, (f.filled(favour="left") for f in facts)).p
-    return (right, left) if question == "improvement" else (left, right)
+    return (left, right) if question == "harm" else (right, left)
 
 
-def _rates(
-    question: Literal["improvement", "harm"], dimension: str, facts: Sequence[CaseFacts], alpha: float
-) -> QuestionStatistics:
+def _rates(question: Rates, dimension: str, facts: Sequence[CaseFacts], alpha: float) -> QuestionStatistics:
     known = [f for f in facts if f.known]
     test = _test(question, known)
     least = least_attainable_p((f.left_runs + f.left_unknown, f.right_runs + f.right_unknown) for f in facts)
@@ -194,7 +202,7 @@ def _of_mean(
         question=question,
         dimension=dimension,
         answer="undecided",
-        unit="source_group" if any(groups.get(f.case_id) for f in facts) else "case",
+        unit=_unit_name([f.case_id for f in facts], groups),
         n=estimate.n,
         groups=estimate.units,
         **_shared(facts),
@@ -213,48 +221,57 @@ def _of_mean(
     )
 
 
-def _unit(case_id: str, groups: Groups) -> Hashable:
+def unit_of(case_id: str, groups: Groups) -> Hashable:
     """Returns what the Case is evidence with: its source group, or itself where it has none."""
     group = groups.get(case_id)
     return ("group", group) if group else ("case", case_id)
 
 
+def _unit_name(case_ids: Sequence[str], groups: Groups) -> Literal["case", "source_group"]:
+    return "source_group" if any(groups.get(c) for c in case_ids) else "case"
+
+
 def _estimate(facts: Sequence[CaseFacts], groups: Groups) -> PairedEstimate:
-    return paired_mean([f.difference for f in facts], [_unit(f.case_id, groups) for f in facts])
+    return paired_mean([f.difference for f in facts], [unit_of(f.case_id, groups) for f in facts])
 
 
 def _by_unit(facts: Sequence[CaseFacts], groups: Groups) -> list[Fraction]:
     sums: dict[Hashable, Fraction] = {}
     for fact in facts:
-        unit = _unit(fact.case_id, groups)
+        unit = unit_of(fact.case_id, groups)
         sums[unit] = sums.get(unit, Fraction()) + fact.difference
     return list(sums.values())
 
 
-def efficiency(measured: Efficiency, case_ids: Sequence[str], alpha: float) -> QuestionStatistics:
-    """Did the right cost less? Paired log ratios by Case.
+def efficiency(measured: Efficiency, case_ids: Sequence[str], alpha: float, groups: Groups) -> QuestionStatistics:
+    """Did the right cost less? Paired log ratios by Case or source group.
 
-    `difference` and `upper` are the logarithm of right over left, and its one-sided bound.
+    `difference` and `upper` are the logarithm of right over left, and its one-sided bound. A Case that cost nothing on
+    both sides has not changed; one that cost nothing on one side only has no ratio, and leaves the question undecided.
     """
-    both = [c for c in case_ids if measured.left.get(c, 0) > 0 and measured.right.get(c, 0) > 0]
-    logs = paired_log_ratio([measured.left[c] for c in both], [measured.right[c] for c in both], alpha)
-    complete, error = len(both) == len(case_ids), logs.standard_error_log
-    decided = complete and len(both) >= LEAST_UNITS and logs.log_upper_one_sided is not None
+    both = [c for c in case_ids if (measured.left.get(c, -1) > 0) == (measured.right.get(c, -1) > 0)]
+    both = [c for c in both if c in measured.left and c in measured.right]
+    pairs = [(measured.left[c], measured.right[c]) if measured.left[c] > 0 else (1.0, 1.0) for c in both]
+    units = [unit_of(c, groups) for c in both]
+    logs = paired_log_ratio([a for a, _ in pairs], [b for _, b in pairs], alpha, units)
+    error = logs.standard_error_log
+    decided = len(both) == len(case_ids) and logs.units >= LEAST_UNITS and logs.log_upper_one_sided is not None
     lower = decided and logs.log_upper_one_sided is not None and logs.log_upper_one_sided < 0
     return QuestionStatistics(
         question="efficiency",
         dimension=measured.metric,
         answer="yes" if lower else "no" if decided else "undecided",
-        unit="case",
+        unit=_unit_name([*case_ids], groups),
         n=len(both),
-        groups=len(both),
+        groups=logs.units,
         left_executions=len(both),
         right_executions=len(both),
         difference=logs.log_ratio if both else None,
         standard_error=error,
         upper=logs.log_upper_one_sided,
-        method="paired_log_ratio",
+        p=logs.p_below,
+        method="paired_log_ratio" if error else "sign_test",
         alpha=alpha,
-        smallest_detectable_effect=detectable_effect(error, alpha, len(both) - 1) if error else None,
+        smallest_detectable_effect=detectable_effect(error, alpha, logs.units - 1) if error else None,
         coverage=len(both) / len(case_ids) if case_ids else 0.0,
     )

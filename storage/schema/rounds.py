@@ -30,6 +30,9 @@ NO_REVISION = "revision-0-none"
 
 Repeatability = Literal["deterministic", "stochastic", "unknown"]
 Rule = Literal["counts", "statistical"]
+Objective = Literal["quality", "efficiency"]
+"""What a candidate is to improve: how often its targets pass, or what the agent spends."""
+Metric = Literal["cost", "tool_calls", "duration_seconds"]
 
 
 class Budget(Value):
@@ -37,6 +40,15 @@ class Budget(Value):
 
     executions: int
     candidates: int
+
+
+class MetricLimit(Value):
+    """The most that the right side of a comparison may spend of one metric, over all attempts at its slots."""
+
+    total: float | None = None
+    """In the metric's own unit: seconds, calls, or the currency of the cost."""
+    ratio: float | None = None
+    """How many times the left side's."""
 
 
 Replay = Literal["in_place", "isolated"]
@@ -92,6 +104,20 @@ class Plan(Value):
     commit_authorized: bool
     defaults: tuple[str, ...]
     """Names of the fields that the caller left to ATK."""
+    holdout_case_ids: tuple[str, ...] = ()
+    """Those of `case_ids` that only the final validation runs, unseen until both of its sides are sealed."""
+    objective: Objective = "quality"
+    efficiency_metric: Metric | None = None
+    """What has to fall where the objective is efficiency."""
+    min_efficiency_delta: float = 0.0
+    """By more than this the total has to fall, in the metric's own unit."""
+    metric_limits: dict[Metric, MetricLimit] = {}
+    metric_sources: dict[Metric, str] = {}
+    """Metric that the plan relies on → who measures it: `supervisor`, or the collector that the project names."""
+    required_loaded_component_ids: tuple[str, ...] = ()
+    """Components that each counted Record has to prove to have loaded."""
+    screening_case_ids_by_issue: dict[str, tuple[str, ...]] = {}
+    """Issue → its targets that only screen; the others confirm. An Issue that is not named has no screening."""
     frozen_after_record: int
     """Runs recorded up to here were visible when the targets were named; none of them is a side of a comparison."""
 

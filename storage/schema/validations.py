@@ -13,7 +13,7 @@ Result = Literal["pass", "no_effect", "regression", "insufficient", "invalid"]
 Mode = Literal["incremental", "final"]
 Answer = Literal["yes", "no", "undecided"]
 
-SUMMARY_BYTES = 3_000
+SUMMARY_BYTES = 5_500
 """A summary stays below this, however many Cases were compared."""
 
 _NAME_SHOWN = 40
@@ -28,7 +28,7 @@ class QuestionStatistics(Value):
     which the unknown outcomes could have been. A figure that cannot be computed is None.
     """
 
-    question: Literal["improvement", "harm", "non_inferiority", "general_claim", "efficiency"]
+    question: Literal["screen", "improvement", "harm", "non_inferiority", "general_claim", "efficiency"]
     dimension: str
     answer: Answer
     unit: Literal["execution_within_case", "case", "source_group"]
@@ -55,6 +55,31 @@ class QuestionStatistics(Value):
     """Known outcomes over planned ones, both sides together; where an outcome does not apply, none was planned."""
     worst: float | None = None
     best: float | None = None
+
+
+class MetricStatistics(Value):
+    """What both sides spent of one metric, and whether the plan's limit holds.
+
+    Totals are sums over all attempts at the compared slots, retries included, in the metric's own unit. `ratio` is the
+    geometric mean over Cases of right over left, with its one-sided bounds, each at 95 %.
+    """
+
+    metric: str
+    source: str
+    """Who measured it."""
+    n: int
+    """Cases with a figure on both sides."""
+    coverage: float
+    """`n` over the Cases that were compared."""
+    left_total: float | None
+    right_total: float | None
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    most_total: float | None = None
+    most_ratio: float | None = None
+    held: Answer | None = None
+    """Whether the limit holds; None where the plan sets none."""
 
 
 class OutcomeCounts(Value):
@@ -97,6 +122,7 @@ class GateStatistics(Value):
     alpha_of_this_look: float
     alpha_spent: float
     alpha_left: float
+    metrics: tuple[MetricStatistics, ...] = ()
 
 
 class GateResult(Value):
@@ -106,6 +132,11 @@ class GateResult(Value):
     reasons: tuple[str, ...]
     limitations: tuple[str, ...] = ()
     statistics: GateStatistics
+
+    @property
+    def screened_out(self) -> bool:
+        """Whether the screening targets ended the look before the others were asked."""
+        return any(q.question == "screen" and q.answer == "no" for q in self.statistics.questions)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -141,6 +172,8 @@ class Validation(Record):
     right_table_digest: Digest
     comparison_sha256: Digest
     created_at: str
+    charged_case_ids: tuple[CaseId, ...] | None = None
+    """The Cases whose error budget this look was charged to; None in Validations that charged every target."""
 
     @property
     def fixed_case_ids(self) -> tuple[str, ...]:
@@ -165,7 +198,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Returns the whole as JSON values below `SUMMARY_BYTES`, showing as many entries of each list as fit."""
     shown: dict[str, Any] = {}
-    for most in (8, 6, 4, 3, 2, 1, 0):
+    for most, small in ((16, False), (16, True), (8, False), (8, True), *((n, True) for n in (6, 4, 3, 2, 1, 0))):
         shown = {
             "result": result,
             "reasons": _cut([r[:_REASON_SHOWN] for r in reasons], most),
@@ -176,26 +209,39 @@ def summarise(
             "repeats": statistics.repeats,
             "error_budget": {
                 "look": statistics.look,
+                "alpha": _short(statistics.alpha),
                 "alpha_of_this_look": _short(statistics.alpha_of_this_look),
                 "spent": _short(statistics.alpha_spent),
                 "left": _short(statistics.alpha_left),
             },
-            "questions": _cut([_plain(q, small=most < 6) for q in statistics.questions], most),  # noqa: PLR2004 - a step above
+            "questions": _cut([_question(q, small=small) for q in statistics.questions], most),
             "outcome_counts": _cut([_counts(c) for c in statistics.outcome_counts], most),
             "cases": _cut([_lists(c, min(most, 4)) for c in statistics.cases], most),
+            **({"metrics": [_plain(m) for m in statistics.metrics]} if statistics.metrics else {}),
         }
         if len(json.dumps(shown, separators=(",", ":")).encode()) < SUMMARY_BYTES:
             break
     return shown
 
 
-_SMALL = frozenset({"question", "dimension", "answer", "n", "difference", "lower", "p", "alpha"})
+_LEFT_OUT = frozenset({"left_executions", "right_executions", "standard_error", "method", "least_attainable_p"})
+"""What a shorter summary leaves to the Validation."""
 
 
-def _plain(value: Value, *, small: bool = False) -> dict[str, Any]:
+def _question(found: QuestionStatistics, *, small: bool) -> dict[str, Any]:
+    """Returns what is known of a question; bounds under unknown outcomes only where some are unknown."""
+    shown = _plain(found)
+    if found.adjusted_p == found.p:
+        shown.pop("adjusted_p", None)
+    if found.worst == found.difference == found.best:
+        shown.pop("worst", None)
+        shown.pop("best", None)
+    return {k: v for k, v in shown.items() if not small or k not in _LEFT_OUT}
+
+
+def _plain(value: Value) -> dict[str, Any]:
     """Returns the fields that are known, numbers to six digits, names cut."""
-    known = {k: v for k, v in value.model_dump().items() if v is not None}
-    return {k: _short(v) for k, v in known.items() if not small or k in _SMALL}
+    return {k: _short(v) for k, v in value.model_dump().items() if v is not None}
 
 
 def _counts(counts: OutcomeCounts) -> dict[str, Any]:

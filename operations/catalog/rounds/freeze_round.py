@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
+from operations import validations
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import isolation, surrounding
-from operations.tuning import comparing, freezing, lifecycle, planning
+from operations.tuning import comparing, freezing, goals, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
 from storage.errors import NextCall
@@ -47,9 +48,7 @@ class PlanGiven(Model):
     dataset_id: ObjectId | None = None
     case_ids: Annotated[CaseIds | None, Field(description="Default: every Case of the dataset.")] = None
     protection_case_ids: Annotated[CaseIds | None, Field(description="Default: every Case that is no target.")] = None
-    issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's Issues for a candidate.")] = (
-        None
-    )
+    issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's local_candidate ones.")] = None
     target_case_ids_by_issue: Annotated[dict[str, CaseIds] | None, Field(description="Default: the Issues' Cases.")] = (
         None
     )
@@ -62,38 +61,54 @@ class PlanGiven(Model):
     ] = None
     repeatability_basis: Annotated[str | None, Field(min_length=1, description="How that is known.")] = None
     decision_rule: Annotated[
-        Literal["counts", "statistical"] | None, Field(description="Default: statistical; counts when deterministic.")
+        Literal["counts", "statistical"] | None, Field(description="Default: counts if deterministic.")
     ] = None
     margin: Annotated[float | None, Field(gt=0, le=0.5, description="Tolerated mean loss. Default 0.15.")] = None
     alpha: Annotated[float | None, Field(gt=0, le=0.2, description="Chance of a false keep. Default 0.05.")] = None
     min_fixed_cases: Annotated[int | None, Field(ge=1, description="Default 1.")] = None
     min_primary_delta: Annotated[float | None, Field(ge=0, le=1, description="Default 0.")] = None
+    objective: Annotated[Literal["quality", "efficiency"] | None, Field(description="Default quality.")] = None
+    efficiency_metric: Annotated[
+        Literal["cost", "tool_calls", "duration_seconds"] | None, Field(description="What has to fall.")
+    ] = None
+    min_efficiency_delta: Annotated[float | None, Field(ge=0, description="Default 0.")] = None
+    metric_limits: Annotated[
+        dict[Literal["cost", "tool_calls", "duration_seconds"], dict[Literal["total", "ratio"], float]] | None,
+        WithJsonSchema({"type": "object"}),
+        Field(description="By metric {total}, {ratio} to the left."),
+    ] = None
+    required_loaded_component_ids: Annotated[list[str] | None, Field(description="Default: loading_verification.")] = (
+        None
+    )
+    screening: Annotated[
+        bool | None,
+        Field(description="By optimization targets. Default: if others suffice."),
+    ] = None
     incremental_repeats: Annotated[int | None, Field(ge=1, le=1000, description="Default 5; 1 for counts.")] = None
     final_repeats: Annotated[int | None, Field(ge=1, le=1000, description="Default 5; 1 for counts.")] = None
     budget: BudgetGiven | None = None
     max_retries_per_slot: Annotated[int | None, Field(ge=0, le=10, description="Default 0.")] = None
     concurrency: Annotated[int | None, Field(ge=1, le=64, description="Default 2.")] = None
     timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400, description="Default: the project's.")] = None
-    timeout_is_failure: Annotated[
-        bool | None, Field(description="Whether a timeout is the agent's. Default false.")
-    ] = None
+    timeout_is_failure: Annotated[bool | None, Field(description="A timeout is the agent's. Default false.")] = None
     primary_dimension: Annotated[str | None, Field(description="Default: the first of the specification.")] = None
     required_dimensions: Annotated[list[str] | None, Field(description="Default: all.")] = None
     replay: Annotated[
         Literal["in_place", "isolated"] | None,
-        Field(description="Default in_place. isolated: in a folder outside yours, with committed and declared files."),
+        Field(description="Default in_place. isolated: outside your folder, with committed and declared files."),
     ] = None
     replay_preparation: Annotated[
         dict[str, Any] | None,
-        Field(description="Before each batch; default: the project's. mode stateless, or command with its fields."),
+        Field(description="Before each batch: stateless, or command with its fields. Default: the project's."),
     ] = None
-    commit_authorized: Annotated[bool | None, Field(description="Whether a keep may commit. Default true.")] = None
+    commit_authorized: Annotated[bool | None, Field(description="A keep may commit. Default true.")] = None
 
 
 class FreezeRoundRequest(WriteRequest):
     round_id: ObjectId
     plan: Annotated[PlanGiven | None, Field(description="Only what should differ from the defaults.")] = None
     preview: Annotated[bool, Field(description="True: show the whole plan and freeze nothing.")] = False
+    wanted_effect: Annotated[float | None, Field(gt=0, le=1, description="What size shows this?")] = None
 
 
 class FreezeRoundResponse(Response):
@@ -188,12 +203,15 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
         judger=state.get(Judger, judger_id),
         position=state.position.number,
     )
-    plan = freezing.make_plan(given, stored)
+    plan = goals.settled(freezing.make_plan(given, stored), given, stored)
     check_patterns([*plan.allowed_paths, *plan.protected_paths])
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
     charged = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
     looks = {c: charged[f] for c, f in plan.case_fingerprints.items() if f in charged}
-    detectable = planning.check_plan(plan, looks=looks)
+    aa = validations.baseline_outcomes(context.project, state, value, plan)
+    detectable = planning.check_plan(
+        plan, baseline=aa[1] if aa else None, looks=looks, wanted_effect=request.wanted_effect
+    ) | ({"b0_batch_id": aa[0]} if aa else {})
     warnings = [f"{said} {_INSTEAD}" for said in detectable.get("warnings", [])]
     warnings += _of_replay(context, value, project, plan)
     used_judgers = dict.fromkeys(a.judger_id for a in state.all(Assessment) if a.batch_id in evidence)

@@ -40,6 +40,8 @@ class CompareAndGateResponse(Response):
     candidate_id: ObjectId | None
     result: Annotated[str, Field(description="pass, no_effect, regression, insufficient or invalid")]
     summary: Annotated[dict[str, Any], Field(description="Reasons, counts, statistics, error budget.")]
+    left_table_digest: Annotated[str, Field(description="SHA-256 of the left outcomes.")]
+    right_table_digest: Annotated[str, Field(description="SHA-256 of the right outcomes.")]
 
 
 @operation(
@@ -115,6 +117,7 @@ def compare_and_gate(request: CompareAndGateRequest, context: Context) -> Compar
                     right_table_digest=comparing.table_digest(found.right),
                     comparison_sha256=stored.sha256,
                     created_at=context.timestamp,
+                    charged_case_ids=found.charged,
                 )
             )
             return tx.commit(_response(validation, value, result.result, result, warnings=left_out))
@@ -184,6 +187,8 @@ def _response(
         candidate_id=found.candidate_id,
         result=found.result,
         summary=summary,
+        left_table_digest=found.left_table_digest,
+        right_table_digest=found.right_table_digest,
         warnings=warnings,
         next=steps(follow, NextCall("read_record", {"record_id": found.id})),
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from operations.tuning.gate import GateQuestion, decide
 from operations.tuning.questions import Efficiency
+from storage.schema.validations import SUMMARY_BYTES
 
 P, F, U, N = "pass", "fail", "unknown", "not_applicable"
 
@@ -326,7 +327,7 @@ def big(cases):
 def test_a_summary_of_a_thousand_cases_is_small_and_says_what_it_left_out():
     result = decide(big(1000))
     summary = json.dumps(result.summary)
-    assert len(summary.encode()) < 3000
+    assert len(summary.encode()) < SUMMARY_BYTES
     assert result.summary["result"] == result.result
     full = next(c for c in result.statistics.cases if c.dimension == "d")
     assert len(full.fixed) > 500
@@ -338,7 +339,7 @@ def test_a_summary_stays_small_for_the_longest_names():
     more = {f"{i}{chr(0x7EF4) * 200}": (cases, cases) for i in range(12)}
     right = dict.fromkeys(cases, (U,) * 5)
     result = decide(asked(cases, right, targets=tuple(cases)[:3], more=more, invalid=("x" * 5000,) * 20))
-    assert len(json.dumps(result.summary).encode()) < 3000
+    assert len(json.dumps(result.summary).encode()) < SUMMARY_BYTES
 
 
 def test_work_grows_linearly_with_cases():

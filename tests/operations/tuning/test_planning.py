@@ -24,6 +24,9 @@ def plan(targets=4, others=16, **settings):
         "min_primary_delta": 0.0,
         "incremental_repeats": 5,
         "final_repeats": 5,
+        "objective": "quality",
+        "screening_case_ids_by_issue": {},
+        "budget": SimpleNamespace(candidates=1),
     }
     return SimpleNamespace(**(fields | settings))
 
