@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import ssl
+import string
 import sys
 import time
 from collections.abc import Mapping
@@ -29,6 +30,9 @@ _RETRIED = (429, 503)
 _CANCEL_SECONDS = 1.5
 """The guardian kills soon after it asks for an end, so a cancel call has to be short."""
 _READY_EVERY_SECONDS = 0.2
+_PAUSES_SECONDS = (0.2, 5.0)
+"""The shortest pause before a Case is posted again, doubled each time, and how long it gets: an endpoint may ask for
+none, again and again."""
 _MARGIN_SECONDS = 1.0
 """How long before the attempt's limit a wait for the endpoint ends, so that it ends as infrastructure."""
 _ERROR_BODY_CHARACTERS = 2_000
@@ -73,18 +77,20 @@ class Client:
             self._wait_until_ready(str(self._options["ready_url"]))
         body = case["input"] if self._options["body"] == "input" else {**case, "attempt_id": self._attempt_id}
         data = json.dumps(body).encode("ascii")
+        pause, longest = _PAUSES_SECONDS
         while True:
             self._posted = True
             answer = self._asked(data)
             outcome = outcome_of(answer.status, self._options["statuses"])
             if outcome == "completed":
                 return answer.body
-            reason = f"{self._options['endpoint']} answered {answer.status}: {_shown(answer.body)}"
+            reason = f"{self._options['endpoint']} answered {answer.status}{_elsewhere(answer)}: {_shown(answer.body)}"
             waited = retry_after(answer.headers) if answer.status in _RETRIED and outcome == "infra_error" else None
-            if waited is None or time.monotonic() + waited >= self._end:
+            if waited is None or time.monotonic() + max(waited, pause) >= self._end:
                 raise Ended(EXIT_CODES[outcome], reason)
-            sys.stderr.write(f"{reason}; asked to wait {waited} s\n")
-            time.sleep(waited)
+            sys.stderr.write(f"{reason}; asked to wait {waited:g} s\n")
+            time.sleep(max(waited, pause))
+            pause = min(2 * pause, longest)
 
     def cancel(self) -> None:
         """Tells the endpoint, where it can be told, that nobody waits for the answer any more."""
@@ -95,7 +101,7 @@ class Client:
         try:
             answer = self._request("POST", str(url), body, _CANCEL_SECONDS)
             sys.stderr.write(f"Cancelled: {url} answered {answer.status}.\n")
-        except (OSError, http.client.HTTPException) as trouble:
+        except (OSError, http.client.HTTPException, Ended) as trouble:
             sys.stderr.write(f"The cancel call to {url} failed: {_words(trouble)}.\n")
 
     def _wait_until_ready(self, url: str) -> None:
@@ -117,23 +123,31 @@ class Client:
         left = max(0.1, self._end + 2 * _MARGIN_SECONDS - time.monotonic())  # the guardian is to time it out, not we
         try:
             return self._request(str(self._options["method"]), endpoint, data, left)
+        except http.client.IncompleteRead as short:
+            raise Ended(INFRA_ERROR, f"{endpoint} did not end its answer: {_words(short)}.") from short
         except (OSError, http.client.HTTPException) as trouble:
             raise Ended(INFRA_ERROR, f"{endpoint} cannot be reached: {_words(trouble)}.") from trouble
 
     def _request(self, method: str, url: str, body: bytes | None, seconds: float) -> Answer:
+        headers = {"Accept": "application/json", "ATK-Attempt": self._attempt_id}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        headers.update({name: _header(name, value) for name, value in self._options["headers"].items()})
         whole = with_variables(url.replace("{attempt_id}", quote(self._attempt_id, safe="")))
-        parts = urlsplit(whole)
+        try:
+            return self._answer(method, whole, body, headers, seconds)
+        except ValueError as wrong:  # the words of the library would show what a variable holds
+            raise Ended(INFRA_ERROR, f"{url} cannot be asked: its host or port cannot exist.") from wrong
+
+    def _answer(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], seconds: float) -> Answer:
+        parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
             connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=ssl.create_default_context())
         else:
             connection = http.client.HTTPConnection(host, port, timeout=seconds)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {"Accept": "application/json", "ATK-Attempt": self._attempt_id}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        headers.update({name: with_variables(value) for name, value in self._options["headers"].items()})
+        path = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=string.punctuation)
         with contextlib.closing(connection):
             connection.request(method, path, body, headers)
             response = connection.getresponse()
@@ -141,6 +155,8 @@ class Client:
             read = response.read(limit + 1)
             if len(read) > limit:
                 raise Ended(AGENT_ERROR, f"The answer is larger than max_response_bytes, {limit} bytes.")
+            if response.length:  # a read of so many bytes at most does not say that the connection ended before them
+                raise http.client.IncompleteRead(read, response.length)
             return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, read)
 
 
@@ -184,6 +200,13 @@ def with_variables(text: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
+def _header(name: str, value: str) -> str:
+    whole = with_variables(value)
+    if re.search("[^\t -~\x80-\xff]", whole):  # the value may be a secret, and is not shown
+        raise Ended(INFRA_ERROR, f"The header {name} has a character that no header can have.")
+    return whole
+
+
 def field(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     """Returns the part of a JSON value that a dotted path names, such as `choices.0.text`.
 
@@ -207,7 +230,7 @@ def deliver(body: bytes, options: Mapping[str, Any], output_folder: str, events_
     wanted = options.get("output_field")
     try:
         value = json.loads(body)
-    except ValueError as broken:
+    except (ValueError, RecursionError) as broken:
         if wanted:
             raise Ended(AGENT_ERROR, f"The answer is not JSON, so it has no field {wanted!r}.") from broken
         value = None
@@ -225,9 +248,15 @@ def deliver(body: bytes, options: Mapping[str, Any], output_folder: str, events_
             found = field(value, str(wanted))
         except LookupError as missing:
             raise Ended(AGENT_ERROR, f"{str(missing).capitalize()}: {_shown(body)}") from missing
-        body = (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)).encode("utf-8")
+        body = (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)).encode(
+            "utf-8", "surrogatepass"
+        )
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
+
+
+def _elsewhere(answer: Answer) -> str:
+    return f" and points to {answer.headers['location']}" if "location" in answer.headers else ""
 
 
 def _shown(body: bytes) -> str:

@@ -70,6 +70,8 @@ class HttpOptions(Value):
     def _is_http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
             raise ValueError("has to be a URL that begins with http:// or https:// and names a host")
+        if url is not None and "${" not in url:
+            urlsplit(url).port  # noqa: B018 - a port that cannot be is told by reading it
         return url
 
     @field_validator("statuses")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib
 import inspect
 import json
@@ -32,16 +33,30 @@ def main() -> int:
     os.dup2(2, 1)
     try:
         result = call(target(given.call), given)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+        sys.stderr.write(f"{given.call} or its module ended the process with sys.exit, so there is no answer.\n")
+        return AGENT_ERROR
     except Exception as trouble:  # noqa: BLE001 - whatever the agent raises is its outcome
         traceback.print_exc()
         names = {name for kind in type(trouble).__mro__ for name in (kind.__name__, qualified(kind))}
         return INFRA_ERROR if names & set(given.infrastructure) else AGENT_ERROR
     finally:
-        sys.stdout.flush()
+        with contextlib.suppress(ValueError):  # the callable may have closed it
+            sys.stdout.flush()
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     with open(stdout, "wb") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
+        file.write(encoded(text))
     return COMPLETED
+
+
+def encoded(text: str) -> bytes:
+    """Returns a text as UTF-8: with the bytes that it was decoded from where it has some, else as it can be written."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def target(name: str) -> object:

@@ -135,13 +135,55 @@ def test_retry_after_is_waited_for_and_the_next_answer_counts(bench, endpoint):
     endpoint.answers["/"] = [(503, {"Retry-After": "0"}, b"busy"), (200, {}, b"done")]
     (record,) = run(bench, endpoint=endpoint.url)
     assert (record.execution.status, record.output, len(endpoint.requests)) == ("completed", "done", 2)
-    assert "asked to wait 0.0 s" in record.stderr_tail
+    assert "asked to wait 0 s" in record.stderr_tail
+
+
+def test_an_endpoint_that_asks_for_no_pause_again_and_again_gets_one(bench, endpoint):
+    endpoint.answers["/"] = [(429, {"Retry-After": "0"}, b"busy")]
+    (record,) = run(bench, endpoint=endpoint.url, timeout=4)
+    assert (record.execution.status, record.execution.end) == ("infra_error", "exited")
+    assert 2 <= len(endpoint.requests) <= 5  # after pauses of 0.2, 0.4, 0.8, 1.6 s
 
 
 def test_a_retry_after_beyond_the_timeout_is_infrastructure_at_once(bench, endpoint):
     endpoint.answers["/"] = [(429, {"Retry-After": "3600"}, b"busy")]
     (record,) = run(bench, endpoint=endpoint.url)
     assert (record.execution.status, record.execution.end, len(endpoint.requests)) == ("infra_error", "exited", 1)
+
+
+def test_an_answer_that_ends_before_its_length_is_infrastructure(bench, endpoint):
+    endpoint.answers["/"] = [(200, {"Content-Length": "5000"}, b"half an answer")]
+    (record,) = run(bench, endpoint=endpoint.url)
+    assert (record.execution.status, record.output) == ("infra_error", "")
+    assert "did not end its answer" in record.stderr_tail
+
+
+def test_a_redirect_is_told_with_where_it_points_to(bench, endpoint):
+    endpoint.answers["/"] = [(307, {"Location": "/elsewhere"}, b"")]
+    (record,) = run(bench, endpoint=endpoint.url)
+    assert "answered 307 and points to /elsewhere" in record.stderr_tail
+
+
+@pytest.mark.parametrize("value", ["s3cret\nline", "s3cret\u65e5", "s3cret\x01"])
+def test_a_header_that_cannot_be_sent_is_infrastructure_and_its_value_is_not_shown(bench, endpoint, value):
+    given = {"headers": {"X-Key": "${K}"}, "environment": ("K",), "source": {"K": value}}
+    (record,) = run(bench, endpoint=endpoint.url, **given)
+    assert (record.execution.status, endpoint.requests) == ("infra_error", [])
+    assert "header X-Key" in record.stderr_tail
+    assert "s3cret" not in record.stderr_tail
+
+
+@pytest.mark.parametrize("host", ["h:99999", "h:abc", "a" * 70 + ".example"])
+def test_a_host_that_cannot_exist_is_infrastructure_and_is_not_shown(bench, host):
+    (record,) = run(bench, endpoint="http://${H}/", environment=("H",), source={"H": host})
+    assert record.execution.status == "infra_error"
+    assert "http://${H}/ cannot be asked" in record.stderr_tail
+
+
+def test_a_path_may_have_any_character(bench, endpoint):
+    endpoint.answers["/caf%C3%A9%20a%2Fb"] = [(200, {}, b"done")]
+    (record,) = run(bench, endpoint=endpoint.url + "/caf\u00e9 a%2Fb")
+    assert record.output == "done"
 
 
 def test_nobody_listening_is_infrastructure(bench):
@@ -191,6 +233,19 @@ def test_an_answer_without_the_field_is_the_agents_error(bench, endpoint):
     (record,) = run(bench, endpoint=endpoint.url, output_field="text.0")
     assert record.execution.status == "agent_error"
     assert "no field 'text.0'" in record.stderr_tail
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "output"),
+    [
+        (b"[" * 20_000 + b"]" * 20_000, None, "[" * 20_000 + "]" * 20_000),
+        (b'{"text": "a\\ud800b"}', "text", "a\ufffd\ufffd\ufffdb"),
+    ],
+)
+def test_an_answer_that_no_reader_likes_is_still_the_output(bench, endpoint, body, field, output):
+    endpoint.answers["/"] = [(200, {}, body)]
+    (record,) = run(bench, endpoint=endpoint.url, output_field=field)
+    assert (record.execution.status, record.output) == ("completed", output)
 
 
 def test_an_answer_that_is_too_large_is_the_agents_error(bench, endpoint):

@@ -135,6 +135,7 @@ def test_an_unknown_option_is_told_with_the_closest_and_all_that_are_allowed():
         ("command", {"x": 1}, "x"),
         ("http", {}, "endpoint"),
         ("http", {"endpoint": "localhost:8000"}, "endpoint"),
+        ("http", {"endpoint": "http://h:99999/"}, "endpoint"),
         ("http", {"endpoint": "http://h/", "statuses": {"6xx": "completed"}}, "statuses"),
         ("codex-skill", {"skill_path": "skills/a", "prompt": "do it"}, "prompt"),
         ("codex-skill", {"skill_path": "skills/A b"}, "skill_name"),

@@ -40,6 +40,14 @@ def fails(value):
 
 def limited(value):
     raise RateLimited("later")
+
+def leaves(value):
+    raise SystemExit(value)
+
+def closes(value):
+    import sys
+    sys.stdout.close()
+    return "a\\ud800b"
 """
 
 
@@ -116,6 +124,28 @@ def test_what_it_raises_is_the_agents_error_with_its_trace(call):
     assert "KeyError: 'broken'" in record.stderr_tail
 
 
+@pytest.mark.parametrize(
+    ("code", "status"), [(0, "agent_error"), (None, "agent_error"), (3, "agent_error"), (75, "infra_error")]
+)
+def test_leaving_the_process_in_place_of_an_answer_is_never_a_success(call, code, status):
+    record = call("leaves", [code])
+    assert record.execution.status == status
+    assert ("sys.exit" in record.stderr_tail) == (not code)
+
+
+def test_a_module_that_leaves_the_process_while_it_is_imported_is_the_agents_error(bench, call):
+    with open(os.path.join(bench.target, "script.py"), "w") as file:
+        file.write("import sys\nsys.exit()\n")
+    record = call("answer", call="script:main")
+    assert record.execution.status == "agent_error"
+    assert "script:main or its module ended the process" in record.stderr_tail
+
+
+def test_a_function_may_close_its_stdout_and_return_any_text(call):
+    record = call("closes")
+    assert (record.execution.status, record.output) == ("completed", "a\ufffd\ufffd\ufffdb")
+
+
 def test_an_exception_named_as_infrastructure_says_nothing_about_the_agent(call):
     assert call("limited", infrastructure=["RateLimited"]).execution.status == "infra_error"
 
@@ -147,5 +177,5 @@ def test_the_script_is_written_for_python_3_9():
     source = process.runner_template().decode()
     ast.parse(source, feature_version=(3, 9))
     imported = {a.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for a in node.names}
-    assert imported <= {"argparse", "asyncio", "importlib", "inspect", "json", "os", "sys", "traceback"}
+    assert imported <= {"argparse", "asyncio", "contextlib", "importlib", "inspect", "json", "os", "sys", "traceback"}
     assert runner_template.INFRA_ERROR == process.INFRA_ERROR
