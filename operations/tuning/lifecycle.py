@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from storage.errors import AtkError, NextCall
 from storage.schema.candidates import Candidate
+from storage.schema.projects import Project
 from storage.schema.rounds import ACTIVE, Plan, Round
 
 _PATHS = 8
@@ -200,15 +201,39 @@ class NotRunnable(AtkError):
     """The project has no way to run its agent."""
 
     message = (
-        "This project is analysis-only: {step} needs a command, Git and an initialize_project without analysis_only "
-        "(with revise: true, since the project exists)."
+        "This project is analysis-only: {step} needs a command and Git, which initialize_project with "
+        "configure_runtime: true makes known."
     )
     next_calls = (
-        NextCall("initialize_project", {"revise": True}, {"arguments": "the configuration of a runnable project"}),
+        NextCall(
+            "initialize_project", {"configure_runtime": True}, {"arguments": "the configuration of a runnable project"}
+        ),
         NextCall("get_status"),
     )
 
     step: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RuntimeConfigured(AtkError):
+    """`configure_runtime` is for a project that cannot run anything yet."""
+
+    message = (
+        "{project_id} is configured to run already. revise: true replaces its whole configuration; configure_runtime "
+        "is for an analysis-only project."
+    )
+    next_calls = (
+        NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration"}),
+        NextCall("get_status"),
+    )
+
+    project_id: str
+
+
+def require_unconfigured(project: Project) -> None:
+    """Refuses a project that has a way to run its agent already."""
+    if not project.analysis_only:
+        raise RuntimeConfigured(project_id=project.id)
 
 
 def require_status(value: Round, step: str, *needed: str) -> None:

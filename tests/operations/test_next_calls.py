@@ -47,6 +47,7 @@ ELSEWHERE = {
     "batch_still_runs",  # test_successors
     "command_not_a_list",  # the schema refuses it first
     "configuration_moved",  # test_pausing
+    "runtime_configured",  # test_linked_rounds
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -17,9 +16,10 @@ from operations.execution.adapters.process import pinned_runner, runner_template
 from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
 from operations.execution.command import CommandNotAList, NulInCommand, UnknownPlaceholder
 from operations.execution.configuring import BadConfiguration, check_configuration, check_preparation
+from operations.execution.obstacles import obstacles_of
 from operations.execution.permitting import ProbePermissionInvalid, permissions
 from operations.execution.secret_rules import secrets_in
-from operations.tuning.lifecycle import AnotherRoundActive, require_no_active
+from operations.tuning.lifecycle import AnotherRoundActive, RuntimeConfigured, require_no_active, require_unconfigured
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.git import Git
@@ -39,6 +39,8 @@ from storage.transaction import ResourceBusy
 from storage.worktree import Head, ready
 
 TRY = NextCall("try_case", supply={"input": "one input, to see it run"})
+KEPT_RULES = ("redact_keys", "redact_patterns", "second_look", "require_confirmation", "runtime_notes")
+"""What configure_runtime takes over from the analysis-only project where it is not given anew."""
 CORRECT = NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration, corrected"})
 
 
@@ -104,6 +106,7 @@ class MetricSourceGiven(Model):
 class InitializeProjectRequest(WriteRequest):
     analysis_only: Annotated[bool, Field(description="Import and assess only; no Git, no runs.")] = False
     revise: Annotated[bool, Field(description="Replace the whole configuration.")] = False
+    configure_runtime: Annotated[bool, Field(description="Make an analysis-only project runnable.")] = False
     command: Annotated[
         list[str],
         Field(
@@ -185,6 +188,7 @@ class InitializeProjectResponse(Response):
         AlreadyInitialized,
         LegacyStore,
         AnotherRoundActive,
+        RuntimeConfigured,
         ResourceBusy,
     ),
     examples=(
@@ -237,10 +241,12 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
             head = ready(git)
         finally:
             git.close()
-    known = _known(context) if request.revise else None
+    known = _known(request, context)
     if known is not None:
-        record = record.model_copy(update={"id": known.id, "created_at": known.created_at})
-    obstacles = [] if imports_only else _obstacles(record)
+        kept = KEPT_RULES if request.configure_runtime else ()
+        rules = {name: getattr(record, name) or getattr(known, name) for name in kept}
+        record = record.model_copy(update={"id": known.id, "created_at": known.created_at, **rules})
+    obstacles = [] if imports_only else obstacles_of(record)
     response = InitializeProjectResponse(
         message=_message(record, obstacles, revised=known is not None),
         warnings=warnings,
@@ -264,12 +270,17 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
     return response
 
 
-def _known(context: Context) -> ProjectRecord | None:
-    """The project as it is configured now, or None where there is none yet."""
+def _known(request: InitializeProjectRequest, context: Context) -> ProjectRecord | None:
+    """The project as it is configured now, where that is to be changed; None where there is none yet."""
+    if not (request.revise or request.configure_runtime):
+        return None
     try:
-        return context.project.state().all(ProjectRecord)[0]
+        known = context.project.state().all(ProjectRecord)[0]
     except ProjectNotInitialized:
         return None
+    if request.configure_runtime and not request.revise:
+        require_unconfigured(known)
+    return known
 
 
 def _revised(context: Context, record: ProjectRecord, answer: InitializeProjectResponse) -> InitializeProjectResponse:
@@ -285,21 +296,6 @@ def _revised(context: Context, record: ProjectRecord, answer: InitializeProjectR
         ]
         tx.put(record)
         return tx.commit(answer.model_copy(update={"warnings": [*answer.warnings, *stale]}))
-
-
-def _obstacles(record: ProjectRecord) -> list[str]:
-    """Returns what keeps a project that can be stored from running, as phrases."""
-    found = []
-    if record.adapter == "command":
-        program = record.command[0]
-        at = os.path.join(record.workspace_path, record.working_directory, program)
-        there = os.path.exists(at) if "/" in program else shutil.which(program)
-        if "{" not in program and not there:
-            found.append(f"the program {program} is not found")
-    unprotected = [effect.name for effect in record.external_effects if effect.protection is None]
-    if unprotected:
-        found.append(f"nothing protects {', '.join(unprotected)} of external_effects")
-    return found
 
 
 def _message(record: ProjectRecord, obstacles: Sequence[str], *, revised: bool) -> str:

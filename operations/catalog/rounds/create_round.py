@@ -25,6 +25,7 @@ from storage.errors import AtkError, NextCall
 from storage.projection import UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
+from storage.schema.candidates import Candidate
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, NO_REVISION, NULL_COMMIT, Revision, Round
 from storage.schema.traces import ImportedBatch
@@ -69,6 +70,31 @@ class PreviousRoundOpen(AtkError):
     status: str
 
 
+@dataclass(kw_only=True, eq=False)
+class PreviousRoundMissing(AtkError):
+    """A Revision is to be reused, and nothing says of which Round."""
+
+    message = "reuse_revision needs previous_round_id: the Round that is over and whose last Revision is taken."
+    next_calls = (
+        NextCall("create_round", {"reuse_revision": True}, {"previous_round_id": "a Round that is over"}),
+        NextCall("get_status"),
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class RevisionNotReusable(AtkError):
+    """The baseline cannot be the Revision at which the previous Round ended."""
+
+    message = (
+        "The Revision at which {round_id} ended cannot be the baseline: {problem}. Leave reuse_revision out: the Round "
+        "then has a baseline of its own."
+    )
+    next_calls = (NextCall("create_round", {"previous_round_id": "{round_id}"}),)
+
+    round_id: str
+    problem: str
+
+
 class CreateRoundRequest(WriteRequest):
     batch_ids: Annotated[
         list[ObjectId],
@@ -78,6 +104,9 @@ class CreateRoundRequest(WriteRequest):
     previous_round_id: Annotated[
         ObjectId | None, Field(description="A Round that is over and that this one follows.")
     ] = None
+    reuse_revision: Annotated[
+        bool, Field(description="Take the Revision at which previous_round_id ended as the baseline, under its id.")
+    ] = False
     adopt: Annotated[
         Literal["worktree"] | None,
         Field(
@@ -112,6 +141,8 @@ class CreateRoundResponse(Response):
         NothingToAdopt,
         NothingToLookAt,
         PreviousRoundOpen,
+        PreviousRoundMissing,
+        RevisionNotReusable,
         ProbePermissionInvalid,
         UnknownObject,
         ResourceBusy,
@@ -178,8 +209,10 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
                 raise lifecycle.FilesInTheWay(paths=[shown_path(git, path) for path in dirty])
             left_alone = [shown_path(git, path) for path in (*around.dirty, *around.untracked)]
             adopted = [shown_path(git, change.path) for change in changes]
-        value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit)
-        tx.put(revision)
+        reused = _reused(request, tx, project, head, around) if request.reuse_revision else None
+        value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit, reused)
+        if reused is None:
+            tx.put(revision)
         tx.put(lifecycle.changed(value, probe_permissions=permitted))
         response = CreateRoundResponse(
             message=f"{round_id} is open at {head.commit[:12]}; its baseline is {revision.id}.",
@@ -212,6 +245,10 @@ def _warnings(left_alone: list[str], rounds: list[Round]) -> list[str]:
     if left_alone:
         were = "was frozen as it is" if len(left_alone) == 1 else "were frozen as they are"
         found.append(f"{counted(len(left_alone), 'uncommitted file')} outside the scope {were}.")
+    if paused := [r.id for r in rounds if r.status == "paused"]:
+        found.append(
+            f"Paused: {', '.join(paused[-5:])}. A commit made here keeps one from being resumed on its branch."
+        )
     if opened := [r.id for r in rounds if r.status == "analysis_only"]:
         it, verb = ("it", "is") if len(opened) == 1 else ("them", "are")
         found.append(
@@ -225,8 +262,8 @@ def _without_baseline(
     request: CreateRoundRequest, context: Context, tx: Transaction, project: ProjectRecord
 ) -> CreateRoundResponse:
     """Opens a Round that only looks at evidence: nothing is asked of Git."""
-    if request.adopt:
-        raise lifecycle.NotRunnable(step="create_round with adopt")
+    if request.adopt or request.reuse_revision:
+        raise lifecycle.NotRunnable(step=f"create_round with {'adopt' if request.adopt else 'reuse_revision'}")
     _check_references(request, tx)
     held = [batch.id for batch in tx.state.all(ImportedBatch) if has_records(batch)]
     if not request.batch_ids and not held:
@@ -280,6 +317,33 @@ def _check_references(request: CreateRoundRequest, tx: Transaction) -> None:
             raise PreviousRoundOpen(round_id=previous.id, status=previous.status)
 
 
+def _reused(
+    request: CreateRoundRequest, tx: Transaction, project: ProjectRecord, head: Head, around: Surroundings
+) -> Revision:
+    """Returns the Revision at which the previous Round ended, where nothing has changed since."""
+    if request.previous_round_id is None:
+        raise PreviousRoundMissing
+    previous = tx.state.get(Round, request.previous_round_id)
+    problem = None
+    if previous.without_baseline or previous.plan is None:
+        problem = "it had no plan, so nothing says what was run as it"
+    elif (head.commit, head.branch) != (previous.current_commit, previous.branch):
+        problem = f"it ended at {previous.current_commit[:12]} on {previous.branch}, and HEAD is elsewhere"
+    elif previous.plan.run_config_digest != project.run_config_digest:
+        problem = "the project is configured otherwise now"
+    elif _besides(previous, tx, Surroundings.model_validate(previous.surroundings)) != _besides(previous, tx, around):
+        problem = "the files around it are not as they were then"
+    if problem:
+        raise RevisionNotReusable(round_id=previous.id, problem=problem)
+    return tx.state.get(Revision, previous.current_revision_id)
+
+
+def _besides(previous: Round, tx: Transaction, around: Surroundings) -> list[dict[str, str]]:
+    """Returns the fingerprints of what lies around a Revision, besides what the Round's candidates changed."""
+    changed = {c["path"] for x in tx.state.all(Candidate) if x.round_id == previous.id for c in x.changes}
+    return [around.dirty, around.untracked, {p: f for p, f in around.inputs.items() if p not in changed}]
+
+
 def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
     request: CreateRoundRequest,
     context: Context,
@@ -288,8 +352,9 @@ def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
     head: Head,
     around: Surroundings,
     adopt_commit: str | None,
+    reused: Revision | None,
 ) -> tuple[Round, Revision]:
-    revision = Revision(
+    revision = reused or Revision(
         id=tx.new_id("revision"),
         origin="baseline",
         commit=head.commit,
@@ -313,5 +378,6 @@ def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
         assessment_ids=tuple(request.assessment_ids),
         previous_round_id=request.previous_round_id,
         adopt_commit=adopt_commit,
+        reused_baseline=reused is not None,
     )
     return value, revision
