@@ -34,6 +34,19 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
     )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 
+    key = commands.add_parser(
+        "key", help="the keys of holdout Cases, which lie outside of projects: list, export, import"
+    )
+    what = key.add_subparsers(metavar="WHAT", required=True)
+    what.add_parser("list", help="the keys of this user, by project").set_defaults(command=_key_list)
+    export = what.add_parser("export", help="write a project's key into a new file, to take it to another machine")
+    export.add_argument("project_id", metavar="PROJECT", help="its id, as `atk key list` has it")
+    export.add_argument("path", metavar="FILE", help="a file that does not exist; only you will be able to read it")
+    export.set_defaults(command=_key_export)
+    bring = what.add_parser("import", help="take over a key that was exported")
+    bring.add_argument("path", metavar="FILE", help="what `atk key export` wrote")
+    bring.set_defaults(command=_key_import)
+
     doctor = command(commands, "doctor", _doctor, "whether this machine and project are fit, and what to do")
     doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
 
@@ -73,6 +86,32 @@ def _verify(given: argparse.Namespace) -> int:
     except AtkError as error:
         return refused(error, as_json=given.json)
     return OK if clean else REFUSED
+
+
+def _key_list(_: argparse.Namespace) -> int:
+    from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
+
+    return OK if keys.listed() else REFUSED
+
+
+def _key_export(given: argparse.Namespace) -> int:
+    from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
+
+    try:
+        keys.exported(given.project_id, given.path)
+    except AtkError as error:
+        return refused(error, as_json=False)
+    return OK
+
+
+def _key_import(given: argparse.Namespace) -> int:
+    from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
+
+    try:
+        keys.imported(given.path)
+    except AtkError as error:
+        return refused(error, as_json=False)
+    return OK
 
 
 def _doctor(given: argparse.Namespace) -> int:

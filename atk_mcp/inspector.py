@@ -35,6 +35,7 @@ begin here:
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
   atk journal --last 5                       what was done in this project
   atk approve                                what an agent asks a person's word for, and its answer
+  atk key list                               the keys of holdout Cases; export and import take them elsewhere
   atk doctor                                 whether this machine and project are fit, and what to do
   atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left

@@ -15,7 +15,7 @@ from operations import validations
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.round_history import RoundHistory, overspent
-from operations.tuning import comparing, deciding
+from operations.tuning import comparing, deciding, holdout
 from storage import contents, verification
 from storage.errors import AtkError
 from storage.frames import Frame, canonical, digest
@@ -27,6 +27,7 @@ from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.datasets import Dataset
+from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.selections import Selection
@@ -206,6 +207,7 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
     """Yields each object whose own figures are not those of the files that it describes."""
     for dataset in state.all(Dataset):
         yield from _counted("datasets", dataset, partial(_dataset, project, state, dataset), checked)
+    yield from _holdouts(state, checked)
     for batch in state.all(Batch):
         if batch.records_sha256 is not None:
             yield from _counted("batches", batch, partial(_batch, project, state, batch), checked)
@@ -218,6 +220,15 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
     for candidate in state.all(Candidate):
         if candidate.changes_digest is not None:
             yield from _counted("candidates", candidate, partial(_candidate, candidate), checked)
+
+
+def _holdouts(state: State, checked: Counter[str]) -> Iterator[Finding]:
+    """Yields each Round whose holdout was run as its plan does not say, or without a record that it is seen."""
+    for value in state.all(Round):
+        if value.plan is not None:
+            checked["holdouts"] += bool(value.plan.holdout_case_ids)
+            for problem in holdout.problems(value, state.all(Batch), state.all(Exposure)):
+                yield Finding(place(value), problem)
 
 
 Pairs = dict[str, tuple[object, object]]
@@ -242,6 +253,7 @@ def _dataset(project: Project, state: State, known: Dataset) -> Pairs:
     path = f"datasets/{known.id}/cases.jsonl"
     return {
         "case_count": (known.case_count, len(found)),
+        "sealed Cases": (known.usage_counts.get("holdout", 0), sum(case.sealed is not None for case in found)),
         "usage_counts": ({k: n for k, n in known.usage_counts.items() if n}, dict(usage)),
         "cases_sha256": (known.cases_sha256, state.files[path].sha256),
     }
@@ -258,8 +270,10 @@ def _selection(project: Project, state: State, known: Selection) -> Pairs:
 def _batch(project: Project, state: State, known: Batch) -> Pairs:
     path = f"evidence/{known.id}/records.jsonl"
     statuses: Counter[str] = Counter()
-    ids = []
+    ids, sealed, blind = [], 0, 0
     for record in contents.raw_records(project, state, known.id):
+        blind += record["case_id"] in known.holdout_case_ids
+        sealed += bool(record.get("sealed"))
         statuses[record["execution"]["status"]] += 1
         ids.append(record["id"])
     missing = {f"{known.id}.{n}" for n in range(1, known.slots + 1)} - set(ids)
@@ -269,6 +283,7 @@ def _batch(project: Project, state: State, known: Batch) -> Pairs:
         "records_bytes": (known.records_bytes, state.files[path].size),
         "missing_record_ids": (set(known.missing_record_ids), missing),
         "distinct ids": (len(set(ids)), len(ids)),
+        "sealed Records": (blind, sealed),
     }
 
 

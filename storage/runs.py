@@ -47,6 +47,8 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
         AtkError: The worktree holds content that is neither the run's nor the one before it; nothing was changed.
     """
     batch = state.get(Batch, run.batch_id)
+    if batch.holdout_case_ids:
+        _clear_slots(project, batch)
     changed = [] if "isolated" in run.details else _restored(project, run, restore=restore)
     attempts = read_attempts(project.store.full(f"evidence/{batch.id}/{FILE}"))
     if attempts.tail.state == "damaged":
@@ -103,6 +105,13 @@ def _apart_differs(project: Project, run: OpenRun) -> list[str]:
             return checkpoints.apart_differs(git, isolated, scratch)
         except AtkError as error:  # an agent may leave anything there, and nobody else has to put it right
             return [f"{isolated.folder} ({str(error).rstrip('.')})"]
+
+
+def _clear_slots(project: Project, batch: Batch) -> None:
+    """Removes what lies in the clear of holdout Cases before the batch is sealed: nobody would remove it afterwards."""
+    for name in project.store.names(f"work/{batch.id}"):
+        if name.partition(".")[0].isdigit():  # an attempt's folder, or one that was set aside for it
+            project.store.remove_tree(f"work/{batch.id}/{name}")
 
 
 def clear_work(project: Project, run: OpenRun) -> None:

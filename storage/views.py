@@ -30,6 +30,8 @@ _PLACES = {
     "probe": "evidence/{id}/manifest.json",
     "selection": "selections/{id}/manifest.json",
     "contract": "contracts/{id}.json",
+    "exposure": "exposures/{id}.json",
+    "knowledge": "knowledge/{id}.json",
 }
 
 

@@ -13,6 +13,11 @@ ROOM = 4 << 30
 
 
 def pytest_configure():
+    _keep_in_memory()
+    os.environ.setdefault("ATK_KEY_HOME", tempfile.mkdtemp(prefix="atk-keys-"))  # never the keys of whoever tests
+
+
+def _keep_in_memory():
     if "TMPDIR" in os.environ or os.environ.get("ATK_TEST_DISK"):
         return
     if os.path.isdir(MEMORY) and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from storage.files import write_all
+from storage.holdout import attachment_name, attachment_place
+from storage.sealing import SealBroken, SealKey
 
 FOLDER = "attachments"
 """The folder of an attempt that has its copies."""
@@ -48,7 +50,9 @@ def trouble(pins: Iterable[Mapping[str, str]]) -> str | None:
     return None
 
 
-def copies(attachments: Sequence[Mapping[str, Any]], kept: str, folder: str) -> list[dict[str, Any]]:
+def copies(
+    attachments: Sequence[Mapping[str, Any]], kept: str, folder: str, key: SealKey | None = None
+) -> list[dict[str, Any]]:
     """Copies a Case's attachments for one attempt, and returns them with the paths of the copies.
 
     The copies lie below `folder` as the files lie below the project, so that one may refer to another.
@@ -57,6 +61,7 @@ def copies(attachments: Sequence[Mapping[str, Any]], kept: str, folder: str) -> 
         attachments: The Case's: `path`, relative to the project, and `sha256` of each.
         kept: The dataset's folder, which has them by their SHA-256.
         folder: The attempt's own, which must not exist.
+        key: What the dataset's are encrypted with, where they are a holdout Case's.
 
     Raises:
         KeptBytesDamaged: It names the attachment and the kept file.
@@ -65,19 +70,24 @@ def copies(attachments: Sequence[Mapping[str, Any]], kept: str, folder: str) -> 
     placed = {each["path"]: os.path.join(folder, each["path"]) for each in attachments}
     for each in {each["path"]: each for each in attachments}.values():
         os.makedirs(os.path.dirname(placed[each["path"]]), 0o700, exist_ok=True)
-        _copy(each, os.path.join(kept, each["sha256"]), placed[each["path"]])
+        name = each["sha256"] if key is None else attachment_name(key, each["sha256"])
+        source = os.path.join(kept, name)
+        chunks = _chunks(source) if key is None else key.open_bytes(_chunks(source), attachment_place(name))
+        _copy(each, source, chunks, placed[each["path"]])
     return [{**each, "path": placed[each["path"]]} for each in attachments]
 
 
-def _copy(attachment: Mapping[str, Any], source: str, target: str) -> None:
+def _copy(attachment: Mapping[str, Any], source: str, chunks: Iterator[bytes], target: str) -> None:
     hashed = hashlib.sha256()
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        for chunk in _chunks(source):
+        for chunk in chunks:
             hashed.update(chunk)
             write_all(handle, chunk)
     except (FileNotFoundError, ValueError):
         raise KeptBytesDamaged(_damaged(attachment, source, "are missing")) from None
+    except SealBroken:
+        raise KeptBytesDamaged(_damaged(attachment, source, "do not open with the holdout key")) from None
     finally:
         os.close(handle)
     if hashed.hexdigest() != attachment["sha256"]:

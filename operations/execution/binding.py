@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from operations.execution import isolation, surrounding
 from operations.execution.adapters.process import agent_process
 from operations.execution.heading import head_revision, require_head
 from operations.execution.wanted import Wanted, predecessor
-from operations.tuning import budget, continuing, lifecycle, retrying, running
+from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running
 from operations.tuning.continuing import Attempted, Succession
 from operations.tuning.identity import declared_inputs, runner_digest
 from storage import contents, effects
@@ -287,16 +286,10 @@ class BoundRun:
             timeout_is_failure=bool(self.plan and self.plan.timeout_is_failure),
         )
 
-    def carried_records(self) -> Iterator[dict[str, Any]]:
-        """Yields the Records that the new batch takes over, under its own ids."""
-        if self.old is None or self.succession is None or not self.succession.carried:
-            return
-        for record in contents.raw_records(self.context.project, self.tx.state, self.old.id):
-            yield continuing.carried_over(record, self.batch_id)
-
     def _chosen(self) -> list[Case]:
         possible = list(self.cases)
-        whole = possible
+        final = self.plan is not None and self.wanted.phase == "final"
+        whole = possible if self.plan is not None else holdout.others(self.cases, self.dataset.id)
         if self.plan is not None and self.round is not None:
             possible = list(self.plan.case_ids)
             whole = possible
@@ -316,6 +309,7 @@ class BoundRun:
         strangers = [c for c in wanted if c not in possible]
         if strangers or not wanted or len(set(wanted)) != len(wanted):
             raise running.UnknownCases(given=strangers or list(wanted) or ["nothing"])
+        holdout.require_final(wanted, self.cases, final=final)
         if self.wanted.phase == "final" and set(wanted) != set(whole):
             self._as_planned("case_ids", f"{len(wanted)} Cases", f"all {len(whole)} Cases for a final side")
         return (
@@ -360,6 +354,7 @@ class BoundRun:
             commit=revision.commit,
             tree=revision.tree,
             case_ids=tuple(c.id for c in self._chosen()),
+            holdout_case_ids=tuple(c.id for c in self._chosen() if c.usage == "holdout"),
             repeats=self._repeats(),
             slots=len(self.slots),
             concurrency=self.concurrency,

@@ -41,6 +41,12 @@ def require_whole(project: Project, state: State, dataset: Dataset, case_ids: Co
             if (problem := _problem(project, path, file.sha256)) is not None:
                 place = f", which keeps the attachment {file.path} of the Case {case.id},"
                 raise StoreDamaged(path=project.store.full(path), reason=problem, place=place)
+        for name in case.sealed_attachments:
+            path = f"{folder_of(dataset)}/{name}"
+            recorded = state.files[path].sha256 if path in state.files else ""
+            if (problem := _problem(project, path, recorded)) is not None:
+                place = f", which keeps an attachment of the Case {case.id},"
+                raise StoreDamaged(path=project.store.full(path), reason=problem, place=place)
 
 
 def dataset_of(state: State, *, dataset_id: str | None, round_id: str | None, follows: str | None) -> Dataset | None:

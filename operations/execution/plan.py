@@ -63,6 +63,10 @@ class RunPlan(Value):
     """Records that were started without a known end and that the user allowed to be started again."""
     cases_path: AbsolutePath
     """A JSONL file; of each line's Case, `id`, `input` and `attachments` are read and nothing else."""
+    seal_key_path: AbsolutePath | None = None
+    """The project's holdout key, where a Case of the run is sealed: it is opened for its attempt alone."""
+    metric_sources: tuple[str, ...] = ()
+    """Collectors that the project declares: of a holdout Case's metrics, only these may be named in the clear."""
     mask_key_path: AbsolutePath
     redact_keys: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from operations.execution.cases import AgentCase, CaseFile
 from operations.execution.plan import RunPlan
 from storage.files import Folder, StoreDamaged, write_all
 from storage.schema.evidence import Slot
+from storage.sealing import SealKey
 
 _FILES = {"input_file": "input.json", "attachments_file": "attachments.json"}
 _OPEN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,6 +34,8 @@ class Prepared:
     """Which folder it is, whatever lies under its name later."""
     pins: list[dict[str, str]] = field(default_factory=list)
     """The attachments that must stay as they are."""
+    unseen: bool = False
+    """Whether it is of a holdout Case: its folder is removed as soon as the attempt is stored."""
 
     @property
     def order(self) -> dict[str, Any]:
@@ -49,8 +52,9 @@ class Prepared:
 class Preparer:
     """Prepares the attempts of one run. What the command does not ask for is not made."""
 
-    def __init__(self, plan: RunPlan, cases: CaseFile) -> None:
+    def __init__(self, plan: RunPlan, cases: CaseFile, key: SealKey | None = None) -> None:
         self._plan = plan
+        self._key = key
         self._cases = cases
         self._beside = plan.attachments_folder or plan.working_directory
         self._asked = asked(plan.command)
@@ -73,14 +77,14 @@ class Preparer:
             case = self._cases.case(slot.case_id)
         except LookupError as missing:
             raise LookupError(f"The Case {slot.case_id!r} is not among the Cases of the run.") from missing
-        folder, inode = self._folder(os.path.join(self._plan.work_folder, str(slot.n)))
+        folder, inode = self._folder(self.folder_of(slot))
         argv = command.expand(self._plan.command, self._values(slot, case, folder))
         if any("\0" in argument for argument in argv):
             raise ValueError(
                 "The Case's input contains a NUL, which no argument can have; give it to the agent with {input_file}."
             )
         pins = [] if self._kept else attachments.pinned(case.attachments, self._beside)
-        return Prepared(folder, argv, inode, pins)
+        return Prepared(folder, argv, inode, pins, case.unseen)
 
     def take_back(self, prepared: Prepared) -> None:
         """Takes a confirmed attempt's folder for a later one, when it holds nothing but what was made for it.
@@ -88,10 +92,22 @@ class Preparer:
         Making a folder and a file costs milliseconds on some disks, renaming and overwriting them next to nothing.
         Its copies of attachments are taken away: each attempt gets its own, and a run would fill the disk with them.
         """
+        if prepared.unseen:
+            self.wipe(prepared.folder)
+            return
         if self._kept:
             _take_copies(prepared)
         if len(self._spare) < _SPARE and self._untouched(prepared):
             self._spare.append((prepared.folder, prepared.inode))
+
+    def folder_of(self, slot: Slot) -> str:
+        """Returns the folder that a slot's attempt is made in."""
+        return os.path.join(self._plan.work_folder, str(slot.n))
+
+    def wipe(self, path: str) -> None:
+        """Removes an attempt's folder with all that lies in it. What an agent made irremovable goes with the run's."""
+        with contextlib.suppress(OSError, StoreDamaged), Folder(self._plan.work_folder) as work:
+            work.remove_tree(os.path.basename(path))
 
     def _values(self, slot: Slot, case: AgentCase, folder: str) -> dict[str, str]:
         located = self._located(case, folder)
@@ -110,7 +126,8 @@ class Preparer:
     def _located(self, case: AgentCase, folder: str) -> list[Any]:
         """The attachments as the agent is told of them: each with a path that it can open from anywhere."""
         if self._kept and case.attachments:
-            return attachments.copies(case.attachments, self._kept, os.path.join(folder, attachments.FOLDER))
+            key = self._key if case.unseen else None
+            return attachments.copies(case.attachments, self._kept, os.path.join(folder, attachments.FOLDER), key)
         return [
             {**each, "path": os.path.join(self._beside, each["path"])}
             if isinstance(each, Mapping) and isinstance(each.get("path"), str)

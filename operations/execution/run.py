@@ -26,8 +26,10 @@ from operations.execution.guardian import Ended, Guardian, Settings, fork_guardi
 from operations.execution.plan import STOP_FILE, RunPlan
 from operations.execution.preparation import Prepared, Preparer
 from storage.attempts import EndReason
+from storage.holdout import sealed_record
 from storage.masking import Masker, load_key
 from storage.schema.evidence import EvidenceRecord, Slot
+from storage.sealing import read_key
 
 LOOK_SECONDS = 0.2
 """How often the supervisor looks for the file that asks it to stop."""
@@ -81,8 +83,9 @@ class Run:
         known = self._log.found
         barred = known.finished | (set(known.unfinished) - set(plan.rerun_unknown_ids))
         self._pending = deque(slot for slot in plan.slots if slot.record_id not in barred)
-        self._cases = CaseFile(plan.cases_path, {slot.case_id for slot in self._pending})
-        self._preparer = Preparer(plan, self._cases)
+        self._key = read_key(plan.seal_key_path) if plan.seal_key_path else None
+        self._cases = CaseFile(plan.cases_path, {slot.case_id for slot in self._pending}, self._key)
+        self._preparer = Preparer(plan, self._cases, self._key)
         self._settings = Settings(
             plan.working_directory,
             {**plan.environment, processes.MARKER: processes.mark(plan.work_folder)},
@@ -149,6 +152,8 @@ class Run:
             except (OSError, LookupError, ValueError) as trouble:
                 ended = Ended("not_started", at, _now(), time.monotonic() - started, error=_words(trouble))
                 self._finished(self._recorder.failure(slot, ended, "infra_error"))
+                if slot.case_id in self._cases.unseen:
+                    self._preparer.wipe(self._preparer.folder_of(slot))
                 self._idle.append(place)
             else:
                 place.attempt = _Attempt(slot, prepared, at, started)
@@ -193,7 +198,7 @@ class Run:
             if attempt is not None:
                 ended = Ended(**message)
                 self._finished(self._recorder.record(attempt.slot, ended, attempt.prepared.folder))
-                if not ended.survivors:
+                if attempt.prepared.unseen or not ended.survivors:
                     self._over.append(attempt.prepared)
                 self._idle.append(place)
         if channel.ended:
@@ -215,8 +220,13 @@ class Run:
                 leftovers_killed=swept.killed,
             )
             self._finished(self._recorder.failure(attempt.slot, ended, "infra_error"))
+            if attempt.prepared.unseen:
+                self._over.append(attempt.prepared)
 
     def _finished(self, record: EvidenceRecord) -> None:
+        if record.case_id in self._cases.unseen and self._key is not None:
+            whole, collectors = self._cases.unseen[record.case_id], self._plan.metric_sources
+            record = sealed_record(record, self._key, whole=whole, collectors=collectors)
         self._frames.append({"kind": "finished", "record": record.model_dump(mode="json")})
         limit = self._plan.stop_after_infra_failures
         self._infra_failures = self._infra_failures + 1 if record.execution.status == "infra_error" else 0

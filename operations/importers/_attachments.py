@@ -10,12 +10,16 @@ from typing import Any
 
 from operations.importers._rows import SourceNotRegular, SourceRefused, open_regular, shown, strict_json
 from storage.files import Folder, Stored
+from storage.holdout import attachment_name, attachment_place
 from storage.schema.datasets import Attachment, Case
+from storage.sealing import SealKey
 from storage.transaction import Staging
 
 CHUNK = 1 << 20
 KEPT_FOLDER = "attachments"
 """The folder of a dataset in which its attachments are kept, each named by the SHA-256 of its bytes."""
+BLIND = "(of a holdout Case; not shown)"
+"""What a refusal says in place of what a holdout Case holds."""
 MAX_FILE_BYTES = 256 << 20
 """The largest attachment that is kept. Each attempt gets a copy of its own, so a larger one belongs elsewhere."""
 MAX_DATASET_BYTES = 2 << 30
@@ -81,7 +85,15 @@ class AttachmentsTooLarge(SourceRefused):
     limit: int
 
 
-def attachments(given: Any, *, source: str, root: str, row: int, column: str) -> tuple[Attachment, ...]:  # noqa: ANN401 - JSON
+def attachments(  # noqa: PLR0913 - a cell, where it is, and what may be said of it
+    given: Any,  # noqa: ANN401 - JSON
+    *,
+    source: str,
+    root: str,
+    row: int,
+    column: str,
+    blind: bool = False,
+) -> tuple[Attachment, ...]:
     """Returns the attachments that a row names; `given` is a list of paths, its JSON as text, or nothing.
 
     Args:
@@ -90,6 +102,7 @@ def attachments(given: Any, *, source: str, root: str, row: int, column: str) ->
         root: The project's folder, in which every attachment must lie once links are followed.
         row: The row's number, for refusals.
         column: The column's name, for refusals.
+        blind: Whether refusals must not repeat the cell, since it is a holdout Case's.
 
     Raises:
         AttachmentsMalformed: `given` is not a list of paths.
@@ -98,8 +111,8 @@ def attachments(given: Any, *, source: str, root: str, row: int, column: str) ->
     """
     paths = _paths(given)
     if paths is None:
-        raise AttachmentsMalformed(path=source, row=row, column=column, given=shown(given))
-    return tuple(_attachment(path, source, root, row) for path in paths)
+        raise AttachmentsMalformed(path=source, row=row, column=column, given=BLIND if blind else shown(given))
+    return tuple(_attachment(path, source, root, row, BLIND if blind else path) for path in paths)
 
 
 def _paths(given: Any) -> list[str] | None:  # noqa: ANN401 - JSON
@@ -114,13 +127,13 @@ def _paths(given: Any) -> list[str] | None:  # noqa: ANN401 - JSON
     return given if whole else None
 
 
-def _attachment(path: str, source: str, root: str, row: int) -> Attachment:
+def _attachment(path: str, source: str, root: str, row: int, name: str) -> Attachment:
     if "\0" in path:
-        raise AttachmentUnreadable(path=source, row=row, attachment=path.replace("\0", "\\0"), reason="has a NUL byte")
+        raise AttachmentUnreadable(path=source, row=row, attachment=name.replace("\0", "\\0"), reason="has a NUL byte")
     real = os.path.realpath(os.path.join(os.path.dirname(source), path))
     inside = os.path.realpath(root)
     if os.path.commonpath((real, inside)) != inside:
-        raise AttachmentOutside(path=source, row=row, attachment=path)
+        raise AttachmentOutside(path=source, row=row, attachment=name)
     hashed, size = hashlib.sha256(), 0
     try:
         with open_regular(real) as file:
@@ -128,16 +141,14 @@ def _attachment(path: str, source: str, root: str, row: int) -> Attachment:
                 hashed.update(chunk)
                 size += len(chunk)
     except SourceNotRegular as error:
-        raise AttachmentUnreadable(path=source, row=row, attachment=path, reason=error.reason) from None
+        raise AttachmentUnreadable(path=source, row=row, attachment=name, reason=error.reason) from None
     return Attachment(path=os.path.relpath(real, inside), sha256=hashed.hexdigest(), bytes=size)
 
 
 class KeptAttachments:
     """Copies the attachments of Cases as they are read, each different content once."""
 
-    def __init__(
-        self, store: Folder, staging: Staging, *, source: str, root: str, kept_in: str | None = None
-    ) -> None:
+    def __init__(self, store: Folder, staging: Staging, *, source: str, root: str, kept_in: str | None = None) -> None:
         """Keeps them in a folder of what is staged for the dataset; paths of attachments begin at `root`.
 
         `kept_in` is the folder of a dataset that keeps them already, each named by its SHA-256.
@@ -154,28 +165,32 @@ class KeptAttachments:
         """How many different files are kept."""
         return len(self._kept)
 
-    def keep(self, case: Case) -> None:
+    def keep(self, case: Case, key: SealKey | None = None) -> None:
         """Keeps what a Case names, as it is: unmasked, like the Case's input, because the agent needs it.
+
+        With `key`, a holdout Case's, they are encrypted and have keyed names.
 
         Raises:
             AttachmentsTooLarge: A file, or all together, are more than a dataset keeps.
             AttachmentUnreadable: A file cannot be read, or is not any more what its digest was taken of.
         """
         for file in case.attachments:
-            if file.sha256 in self._kept:
+            kept_as = file.sha256 if key is None else attachment_name(key, file.sha256)
+            if kept_as in self._kept:
                 continue
-            self._require_room(file, case.source.row)
+            self._require_room(file, case)
             if not self._kept:
                 self._store.make_folders(f"{self._staging.path}/{KEPT_FOLDER}")
-            name = f"{KEPT_FOLDER}/{file.sha256}"
             path = os.path.join(self._kept_in or self._root, file.sha256 if self._kept_in else file.path)
+            read = _Read(path)
+            chunks = iter(read) if key is None else key.seal_bytes(read, attachment_place(kept_as))
             try:
-                stored = self._staging.write(name, _chunks(path))
+                self._staging.write(f"{KEPT_FOLDER}/{kept_as}", chunks)
             except SourceNotRegular as error:
                 raise self._unreadable(file, case, error.reason) from None
-            if stored != Stored(file.sha256, file.bytes):
+            if read.found != Stored(file.sha256, file.bytes):
                 raise self._unreadable(file, case, "changed while it was read")
-            self._kept.add(file.sha256)
+            self._kept.add(kept_as)
             self.bytes += file.bytes
 
     def sync(self) -> None:
@@ -183,7 +198,7 @@ class KeptAttachments:
         if self._kept:
             self._store.sync(f"{self._staging.path}/{KEPT_FOLDER}")
 
-    def _require_room(self, file: Attachment, row: int) -> None:
+    def _require_room(self, file: Attachment, case: Case) -> None:
         bounds = (
             (file.bytes, "bytes in one file", MAX_FILE_BYTES),
             (self.bytes + file.bytes, "bytes of attachments", MAX_DATASET_BYTES),
@@ -192,14 +207,36 @@ class KeptAttachments:
         for found, unit, limit in bounds:
             if found > limit:
                 raise AttachmentsTooLarge(
-                    path=self._source, row=row, attachment=file.path, found=found, unit=unit, limit=limit
+                    path=self._source,
+                    row=case.source.row,
+                    attachment=_named(file, case),
+                    found=found,
+                    unit=unit,
+                    limit=limit,
                 )
 
     def _unreadable(self, file: Attachment, case: Case, reason: str) -> AttachmentUnreadable:
-        return AttachmentUnreadable(path=self._source, row=case.source.row, attachment=file.path, reason=reason)
+        return AttachmentUnreadable(
+            path=self._source, row=case.source.row, attachment=_named(file, case), reason=reason
+        )
 
 
-def _chunks(path: str) -> Iterator[bytes]:
-    with open_regular(path) as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+def _named(file: Attachment, case: Case) -> str:
+    return BLIND if case.usage == "holdout" else file.path
+
+
+class _Read:
+    """The bytes of a file, read once; `found` says afterwards what they were."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.found = Stored("", 0)
+
+    def __iter__(self) -> Iterator[bytes]:
+        hashed, size = hashlib.sha256(), 0
+        with open_regular(self._path) as file:
+            while chunk := file.read(CHUNK):
+                hashed.update(chunk)
+                size += len(chunk)
+                yield chunk
+        self.found = Stored(hashed.hexdigest(), size)

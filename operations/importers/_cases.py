@@ -99,18 +99,6 @@ class UsageUnknown(SourceRefused):
 
 
 @dataclass(kw_only=True, eq=False)
-class HoldoutNotBlind(SourceRefused):
-    """A holdout Case would be stored readable, and a holdout that was seen proves nothing."""
-
-    message = (
-        "Row {row} of {path} is a holdout Case, and this version cannot keep holdout Cases unseen. "
-        "Nothing was stored. Take holdout rows out, or use them as protection Cases, which are not blind."
-    )
-
-    row: int
-
-
-@dataclass(kw_only=True, eq=False)
 class SourceGroupSplit(SourceRefused):
     """Cases that stem from one source are both holdout and not, so the holdout would not be unseen."""
 
@@ -140,9 +128,7 @@ class SourceGroupNotText(SourceRefused):
 class CaseReader:
     """The Cases of one source. Iterate once; the other members are complete when iteration has ended."""
 
-    def __init__(
-        self, source: str, mapping: Mapping[str, str], root: str, *, allow_holdout: bool, assign: Assign | None = None
-    ) -> None:
+    def __init__(self, source: str, mapping: Mapping[str, str], root: str, *, assign: Assign | None = None) -> None:
         """Checks the mapping and the file's name; nothing is opened yet. See `read_cases`."""
         for name in mapping:
             if name not in FIELDS:
@@ -159,7 +145,6 @@ class CaseReader:
         self._given = dict(mapping)
         self._rows = open_table(source)
         self._root = root
-        self._allow_holdout = allow_holdout
         self._assign = assign
         self._ids: dict[str, int] = {}
         self._groups: dict[str, tuple[int, Usage]] = {}
@@ -195,7 +180,7 @@ class CaseReader:
         expected = values.get("expected")
         present = "expected" in values and not (self._rows.is_csv and expected == "")
         given = self._usage(values.get("usage"), row.number)
-        files = self._attachments(values.get("attachments"), row.number)
+        files = self._attachments(values.get("attachments"), row.number, blind=given == "holdout")
         content: dict[str, Any] = {
             "id": self._id(values.get("id"), row.number),
             "input": values["input"],
@@ -257,8 +242,6 @@ class CaseReader:
                 given=shown(given),
                 suggestion=_suggestion(str(given), USAGES),
             )
-        if given == "holdout" and not self._allow_holdout:
-            raise HoldoutNotBlind(path=self._rows.path, row=row)
         return cast("Usage", given)
 
     def _group(self, given: Any, usage: Usage, row: int) -> str | None:  # noqa: ANN401 - JSON
@@ -274,9 +257,9 @@ class CaseReader:
             )
         return given
 
-    def _attachments(self, given: Any, row: int) -> tuple[Attachment, ...]:  # noqa: ANN401 - JSON
+    def _attachments(self, given: Any, row: int, *, blind: bool) -> tuple[Attachment, ...]:  # noqa: ANN401 - JSON
         column = self.mapping.get("attachments", "attachments")
-        return attachments(given, source=self._rows.path, root=self._root, row=row, column=column)
+        return attachments(given, source=self._rows.path, root=self._root, row=row, column=column, blind=blind)
 
 
 def read_cases(
@@ -284,7 +267,6 @@ def read_cases(
     mapping: Mapping[str, str] | None = None,
     *,
     root: str,
-    allow_holdout: bool = False,
     assign: Assign | None = None,
 ) -> CaseReader:
     """Returns the Cases in a table, read one row at a time as they are asked for; see `_tables` for the formats.
@@ -298,14 +280,13 @@ def read_cases(
         mapping: Field of a Case to column of the source; `input`, `id`, `expected`, `usage`, `source_group_id`,
             `initial_conditions`, `attachments`.
         root: The project's folder: attachments lie in it.
-        allow_holdout: Whether holdout Cases are read; only for a store that keeps them unseen.
         assign: Gives each Case its usage; without it, the source's own stands, and none means optimization.
 
     Raises:
         MappingFieldUnknown: `mapping` names a field that a Case does not have.
         SourceRefused: While iterating: the file or a row cannot be taken, and then none of it should be stored.
     """
-    return CaseReader(source, mapping or {}, root, allow_holdout=allow_holdout, assign=assign)
+    return CaseReader(source, mapping or {}, root, assign=assign)
 
 
 def fingerprint(content: Mapping[str, Any], files: tuple[Attachment, ...] = ()) -> str:

@@ -85,8 +85,10 @@ class Split:
     def group_counts(self) -> dict[str, int]:
         """Returns how many groups are wholly of each usage, and how many the source itself has on both sides."""
         both = sum(len(group.given) > 1 for group in self._groups.values())
+        blind = sum(set(group.given) == {"holdout"} for group in self._groups.values())
         protected = len(self._protected)
-        return {"optimization": self.groups - protected - both, "protection": protected, "both_by_source": both}
+        counts = {"optimization": self.groups - protected - both - blind, "protection": protected}
+        return {**counts, "both_by_source": both, **({"holdout": blind} if blind else {})}
 
     def _lot(self, key: str) -> bytes:
         return hashlib.sha256(f"{self._seed}:{key}".encode("utf-8", "surrogatepass")).digest()

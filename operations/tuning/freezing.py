@@ -141,14 +141,19 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     choices = _Choices(given, [name for name in ("dataset_id", "spec_id", "judger_id") if not given.get(name)])
     where = stored.round.id
     by_id = {case.id: case for case in stored.cases}
-    case_ids = tuple(choices.take("case_ids", list(by_id)))
-    _known(where, "case_ids", case_ids, by_id)
+    chosen = tuple(choices.take("case_ids", list(by_id)))
+    _known(where, "case_ids", chosen, by_id)
+    usual_cases = tuple(case_id for case_id in chosen if by_id[case_id].usage != "holdout")
+    blind = [case_id for case_id in chosen if by_id[case_id].usage == "holdout"]
+    holdout = tuple(choices.take("holdout_case_ids", blind))
+    _known(where, "holdout_case_ids", holdout, blind)
+    case_ids = tuple(case_id for case_id in chosen if case_id in {*usual_cases, *holdout})
     issues = _issues(choices, stored)
-    targets = _targets(choices, stored, issues, case_ids)
+    targets = _targets(choices, stored, issues, usual_cases)
     every_target = {case_id for ids in targets.values() for case_id in ids}
-    others = [case_id for case_id in case_ids if case_id not in every_target]
+    others = [case_id for case_id in usual_cases if case_id not in every_target]
     protection = tuple(choices.take("protection_case_ids", others))
-    _known(where, "protection_case_ids", protection, case_ids)
+    _known(where, "protection_case_ids", protection, usual_cases)
     repeatability: Repeatability = choices.take("repeatability", "unknown")
     deterministic = repeatability == "deterministic"
     usual: Rule = "counts" if deterministic else "statistical"
@@ -177,6 +182,7 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
         case_fingerprints={case_id: by_id[case_id].fingerprint for case_id in case_ids},
         source_groups={c: g for c in case_ids if (g := by_id[c].source_group_id)},
         protection_case_ids=protection,
+        holdout_case_ids=holdout,
         issue_ids=tuple(issue.id for issue in issues),
         target_case_ids_by_issue=targets,
         allowed_paths=allowed,

@@ -83,5 +83,7 @@ class Batch(Record):
     """Metric → how many attempts reported it."""
     components: tuple[dict[str, Any], ...] = ()
     """Each component as it was observed before the run: version, expected_version, issue, sha256."""
+    holdout_case_ids: tuple[str, ...] = ()
+    """Those of `case_ids` that are holdout: what they and their attempts hold stays encrypted."""
     problems: tuple[str, ...] = ()
     """What was wrong with the runtime before and after alike."""

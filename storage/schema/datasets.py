@@ -80,8 +80,8 @@ class Case(Value):
     origin: CaseOrigin | None = None
     """The Record that it was made of, where it was."""
     sealed: str | None = None
-    """Of a holdout Case: `input`, `expected`, `initial_conditions` and `attachments`, encrypted; they are empty here. Its
-    `fingerprint` is keyed, and a Case without a source group has a keyed one of its input."""
+    """Of a holdout Case: `input`, `expected`, `initial_conditions` and `attachments`, encrypted; they are empty here.
+    Its `fingerprint` is keyed, and a Case without a source group has a keyed one of its input."""
     sealed_attachments: tuple[Digest, ...] = ()
     """The names under which the dataset keeps its attachments, encrypted."""
 

@@ -86,9 +86,13 @@ class EvidenceRecord(Value):
     """What the agent wrote to its events file, masked: one JSON object to a line, bounded."""
     metrics: dict[str, Number] = Field(default_factory=dict)
     metric_sources: dict[str, str] = Field(default_factory=dict)
-    """Who measured each metric: `supervisor`, or `agent_sidecar`, which is diagnostic only."""
+    """Who measured each metric: `supervisor`, the collector that was named with it, or `agent_sidecar`: nobody but the
+    agent, which is diagnostic only."""
     notes: tuple[str, ...] = ()
     """What was unusual about the attempt, in sentences."""
     carried_from: ObjectId | None = None
     """The Record of an earlier batch that this one is, where its batch continues or retries that one."""
     execution: Execution
+    sealed: str | None = None
+    """Of an attempt at a holdout Case: its output, stderr, loading evidence, events and error, encrypted; they are
+    empty here."""

@@ -9,6 +9,8 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.contracts import SourceContract
 from storage.schema.datasets import Dataset
+from storage.schema.exposures import Exposure
+from storage.schema.knowledge import Knowledge
 from storage.schema.probes import Probe
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
@@ -36,5 +38,7 @@ KINDS: dict[str, type[Record]] = {
         Probe,
         Selection,
         SourceContract,
+        Exposure,
+        Knowledge,
     )
 }

@@ -16,6 +16,7 @@ from tests.operations.catalog import (
     test_guards_of_candidates,
     test_guards_of_evidence,
     test_guards_of_finding,
+    test_guards_of_holdouts,
     test_guards_of_rounds,
 )
 from tests.operations.catalog.guards import Guard, filled, names, supplied
@@ -27,6 +28,7 @@ MODULES: tuple[ModuleType, ...] = (
     test_guards_of_candidates,
     test_guards_of_evidence,
     test_guards_of_finding,
+    test_guards_of_holdouts,
 )
 GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
@@ -51,6 +53,11 @@ ELSEWHERE = {
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
+    "holdout_exposed",  # test_blind_holdout
+    "holdout_key_missing",  # test_blind_holdout
+    "holdout_key_unusable",  # tests/storage/test_sealing
+    "holdout_stays_unseen",  # test_blind_holdout
+    "holdout_was_run",  # test_blind_holdout
     "import_crashed",  # tests/operations/execution/test_importing
     "isolated_content_differs",  # tests/storage/test_isolated
     "mapping_field_unknown",  # the schema refuses it first
@@ -72,6 +79,7 @@ ELSEWHERE = {
     "round_without_baseline",  # test_analysis_only_rounds
     "result_forbids",  # test_comparing_sides
     "retries_used_up",  # test_successors
+    "seal_broken",  # tests/storage/test_sealing
     "secret_in_configuration",  # tests/attack
     "source_changed",  # test_store_dataset
     "source_group_split",  # tests/operations/importers

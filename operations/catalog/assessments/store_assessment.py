@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -23,12 +23,14 @@ from operations.tuning import judging
 from operations.tuning.batches import find_batch, has_records
 from storage import contents
 from storage.errors import NextCall
+from storage.holdout import UNTOLD, HoldoutStaysUnseen, cases_for_work, records_for_work, require_opened
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.rounds import ACTIVE, Round
 from storage.schema.traces import ImportedBatch
+from storage.sealing import HoldoutKeyMissing
 
 
 class SpecGiven(Model):
@@ -103,6 +105,8 @@ class StoreAssessmentResponse(Response):
         judging.JudgementInvalid,
         judging.AssessmentStands,
         judging.BatchNotReadable,
+        HoldoutStaysUnseen,
+        HoldoutKeyMissing,
         VerdictsRefused,
         SourceRefused,
         UnknownObject,
@@ -143,6 +147,9 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
         _require_named(request, tx.state)
         spec = _spec(request, tx.state, tx.new_id("spec"))
         judger = _judger(request, tx.state, tx.new_id("judger"))
+        if judger.method == "client" and isinstance(batch, Batch):
+            later = "Judge it then, or name a judger that is a rule: that one may judge it now, unseen."
+            require_opened(tx.state, batch, subject=f"Some of {batch.id}", instead=later)
         for stored in (spec, judger):
             if stored.id not in tx.state.objects.get(stored.kind, {}):
                 tx.put(stored)
@@ -271,9 +278,10 @@ def _rule_rows(
     if isinstance(batch, ImportedBatch):
         problem = f"the rule {judger.method} compares with the Cases of a dataset, and an import has none; send rows"
         raise judging.JudgementInvalid(batch_id=batch.id, field="judger", problem=problem)
-    records = contents.records(context.project, state, batch.id)
+    records = records_for_work(context.project, contents.records(context.project, state, batch.id))
     rule: Judge = find(judges, Judge)[judger.method]
-    cases = {c.id: c for c in contents.cases(context.project, state, batch.dataset_id)}
+    ran = (c for c in contents.cases(context.project, state, batch.dataset_id) if c.id in batch.case_ids)
+    cases = {c.id: c for c in cases_for_work(context.project, ran)}
     value = state.find(Round, batch.round_id)
     late = bool(value and value.plan and value.plan.timeout_is_failure)
     settings, masker = RuleSettings.model_validate(judger.settings), context.project.masker
@@ -288,6 +296,8 @@ def _rule_rows(
             status=record.execution.status,
         )
         found = rule.judge(evidence, masker, settings, timeout_is_failure=late)
+        if case.usage == "holdout":
+            found = replace(found, reason=UNTOLD)
         rows.append(
             {
                 "record_id": record.id,

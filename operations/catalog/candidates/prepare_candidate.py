@@ -10,7 +10,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.tuning import budget, lifecycle, running, scope
+from operations.tuning import budget, holdout, lifecycle, running, scope
 from storage import effects
 from storage.checkpoints import Change, changes_between
 from storage.errors import AtkError, NextCall
@@ -121,6 +121,7 @@ class PrepareCandidateResponse(Response):
         scope.OutOfScope,
         IssueNotPlanned,
         NotSuperseding,
+        holdout.HoldoutWasRun,
         NoAdoptedChange,
         AdoptedChangeOverlaps,
         UnknownObject,
@@ -142,6 +143,7 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
+        holdout.require_not_run(value, tx.state.all(Batch))
         lifecycle.require_status(value, "prepare_candidate", "ready", "optimizing")
         plan = lifecycle.plan_of(value, "prepare_candidate")
         pending = tx.state.find(Candidate, value.pending_candidate_id)

@@ -20,7 +20,6 @@ from operations.importers._attachments import (
 from operations.importers._cases import (
     CaseIdTwice,
     ColumnMissing,
-    HoldoutNotBlind,
     MappingFieldUnknown,
     SourceGroupSplit,
     UsageUnknown,
@@ -32,6 +31,7 @@ from operations.importers._cases_records import (
     RecordsUnknown,
     Wanted,
 )
+from operations.importers._cases_sealed import Sealer
 from operations.importers._cases_sources import Cases, FileSource, RecordSource, record_source
 from operations.importers._cases_split import Split
 from operations.importers._rows import (
@@ -53,6 +53,7 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.datasets import Dataset, SplitMade
 from storage.schema.rounds import Round
+from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable
 
 FIRST = 10
 WARNINGS = 8
@@ -98,7 +99,9 @@ class CaseMapping(Model):
     expected: str | None = None
     usage: Annotated[
         str | None,
-        Field(description="optimization (empty too) or protection. A plan protects every Case that is no target."),
+        Field(
+            description="optimization (empty too), protection or holdout. A plan protects what is no target or holdout."
+        ),
     ] = None
     source_group_id: Annotated[str | None, Field(description="Cases of one source share it.")] = None
     initial_conditions: str | None = None
@@ -177,7 +180,8 @@ class StoreDatasetResponse(Response):
         CaseIdTwice,
         UsageUnknown,
         SourceGroupSplit,
-        HoldoutNotBlind,
+        HoldoutKeyMissing,
+        HoldoutKeyUnusable,
         AttachmentOutside,
         AttachmentUnreadable,
         AttachmentsTooLarge,
@@ -207,10 +211,11 @@ class StoreDatasetResponse(Response):
 def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatasetResponse:
     """Store Cases from a file, or made of Records, as an immutable dataset.
 
-    Each row is one Case: an input, perhaps an expected answer, a usage (optimization or protection), a source group and
-    attachments, whose bytes are kept. All is read or nothing is stored; a row that cannot be read is named with its
+    Each row is one Case: an input, perhaps an expected answer, a usage, a source group and attachments, whose bytes are
+    kept. All is read or nothing is stored; a row that cannot be read is named with its
     column. A Case of a Record keeps where it came from; a Record that does not say its input is refused by name. split
-    divides by a seed and never cuts a source group. Holdout Cases are refused until they can be kept blind.
+    divides by a seed and never cuts a source group. Holdout Cases are kept encrypted and run only in a Round's final
+    validation.
     """
     project = context.project
     source = _source(request, context)
@@ -220,16 +225,17 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
         cases = source.cases(division.usage if division else None)
         if request.preview:
             first: list[str] = []
-            for _ in _lines(cases, first, None, context):
+            for _ in _lines(cases, first, None, None, context):
                 pass
             return _answer(request, source, cases, first, division, None)
         with project.staging("datasets") as staging:
             kept = KeptAttachments(
                 project.store, staging, source=source.path, root=context.root, kept_in=source.kept_in
             )
-            first = []
-            stored = staging.write("cases.jsonl", _lines(cases, first, kept, context))
+            first, sealer = [], Sealer(project)
+            stored = staging.write("cases.jsonl", _lines(cases, first, kept, sealer, context))
             kept.sync()
+            known = sealer.known(project.state())
             if before not in (None, source.sha256(cases)):
                 raise SourceChanged(source=request.source or source.name)
             with context.transaction() as tx:
@@ -252,8 +258,12 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
                         split=_split_made(request, division),
                     )
                 )
+                if known is not None:
+                    tx.put(known.exposure(tx.new_id("exposure"), dataset.id, context.timestamp))
                 rounds = [r.id for r in tx.state.all(Round) if r.status == "analysis_only"]
-                return tx.commit(_answer(request, source, cases, first, division, dataset, rounds))
+                answer = _answer(request, source, cases, first, division, dataset, rounds)
+                said = [*sealer.warnings(source.name, known), *answer.warnings][:WARNINGS]
+                return tx.commit(answer.model_copy(update={"warnings": said}))
 
 
 def _source(request: StoreDatasetRequest, context: Context) -> FileSource | RecordSource:
@@ -305,7 +315,9 @@ def _split_made(request: StoreDatasetRequest, division: Split | None) -> SplitMa
     return SplitMade(protection=asked.protection, seed=asked.seed, group_counts=division.group_counts())
 
 
-def _lines(cases: Cases, first: list[str], kept: KeptAttachments | None, context: Context) -> Iterator[bytes]:
+def _lines(
+    cases: Cases, first: list[str], kept: KeptAttachments | None, sealer: Sealer | None, context: Context
+) -> Iterator[bytes]:
     masker = context.project.masker
     for case in cases:
         if masker.changed(case.id):
@@ -313,8 +325,9 @@ def _lines(cases: Cases, first: list[str], kept: KeptAttachments | None, context
             raise SecretInCaseId(row=case.source.row, kind=kind)
         if len(first) < FIRST:
             first.append(case.id)
-        if kept is not None:
-            kept.keep(case)
+        if kept is not None and sealer is not None:
+            kept.keep(case, sealer.key_for(case))
+            case = sealer.stored(case)  # noqa: PLW2901 - what was read may only be stored sealed
         yield canonical(case.model_dump(mode="json")) + b"\n"
         if cases.case_count % 1000 == 0:
             context.progress(cases.case_count, None, f"{cases.case_count} Cases read")

@@ -10,7 +10,7 @@ from pydantic import Field
 from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.execution import keeper, kept
+from operations.execution import keeper, kept, unseen
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import AdapterScriptChanged
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
@@ -19,7 +19,7 @@ from operations.execution.plan import RunPlan, write_plan
 from operations.execution.telling import told
 from operations.execution.wanted import ContinueOrRetry, Wanted
 from operations.reading import counted
-from operations.tuning import budget, continuing, lifecycle, retrying, running
+from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running
 from storage.attempts import FILE, carried_frames
 from storage.checkpoints import IsolatedContentDiffers, NoPlaceOutside
 from storage.founding import KEY
@@ -29,6 +29,7 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch, UnknownAuthorization
 from storage.schema.rounds import Round
+from storage.sealing import HoldoutKeyMissing
 from storage.transaction import ResourceBusy, Transaction
 
 
@@ -136,6 +137,9 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         continuing.DiffersFromPredecessor,
         retrying.NotRetryable,
         retrying.RetriesUsedUp,
+        holdout.HoldoutOnlyFinal,
+        holdout.NoCaseButHoldout,
+        HoldoutKeyMissing,
         AdapterScriptChanged,
         BadAdapterOption,
         EnvFileUnusable,
@@ -173,12 +177,14 @@ def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvalua
             details = run.bind(git, scratch)
         run.plan_slots()
         run.wanted = _allowed(run, context, tx)
+        unseen.key_path_of(run)  # before anything is recorded that could then not be run
         batch = tx.put(run.batch())
+        unseen.record_exposure(run, batch)
         run.record_revision()
         staging.write("slots.jsonl", (canonical(s.model_dump(mode="json")) + b"\n" for s in run.slots))
         if batch.carried:  # the log begins with them, so that the supervisor finds them confirmed
             store = context.project.store
-            store.write_new(f"{staging.path}/{FILE}", carried_frames(run.carried_records()))
+            store.write_new(f"{staging.path}/{FILE}", carried_frames(unseen.carried_records(run)))
         tx.place(staging, f"evidence/{run.batch_id}")
         owner = Owner(context.project.store)
         try:
@@ -306,6 +312,8 @@ def _plan(context: Context, run: BoundRun) -> RunPlan:
         attachments_folder=context.root,
         kept_attachments=store.full(kept.folder_of(run.dataset)) if run.dataset.kept_attachments else None,
         cases_path=store.full(f"datasets/{run.dataset.id}/cases.jsonl"),
+        seal_key_path=unseen.key_path_of(run),
+        metric_sources=tuple(sorted({declared.source for declared in run.project.metric_sources.values()})),
         mask_key_path=store.full(KEY),
         redact_keys=run.project.redact_keys,
         redact_patterns=run.project.redact_patterns,

@@ -16,12 +16,14 @@ from operations.importers._assessment_csv import read_assessment_csv
 from storage import contents
 from storage.errors import NextCall
 from storage.files import StoreDamaged
+from storage.holdout import Showing
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
 from storage.schema.datasets import Dataset
 from storage.schema.probes import Probe
 from storage.schema.traces import ImportedBatch
+from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable, SealBroken
 
 FIRST_RECORDS = 200
 """Records of an import that its `records` show; every one is read by its id."""
@@ -61,7 +63,15 @@ class ReadRecordResponse(Response):
 
 @operation(
     effect=Effect.READ,
-    raises=(UnknownObject, reading.NoSuchField, reading.BadCursor, StoreDamaged),
+    raises=(
+        UnknownObject,
+        reading.NoSuchField,
+        reading.BadCursor,
+        HoldoutKeyMissing,
+        HoldoutKeyUnusable,
+        SealBroken,
+        StoreDamaged,
+    ),
     examples=(
         Example("One attempt.", {"record_id": "batch-14-m3qa.7"}),
         Example("The rows of an assessment.", {"record_id": "assessment-16-e0w1", "field": "rows"}),
@@ -122,7 +132,7 @@ def _case(record_id: str, context: Context, state: State) -> tuple[str, dict[str
     for line in contents.lines(context.project, state, f"datasets/{dataset_id}/cases.jsonl"):
         found: dict[str, Any] = json.loads(line)
         if found["id"] == case_id:
-            return "case", found
+            return "case", Showing(context.project, state).case(found, needs_key=True)
     return None
 
 
@@ -133,6 +143,7 @@ def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[
         return None
     for found in contents.raw_records(context.project, state, batch_id):
         if found["id"] == record_id:
+            found = Showing(context.project, state).record(found, needs_key=True)  # noqa: PLW2901 - as it may be shown
             return "record", {**found, "verdicts": _verdicts(record_id, batch_id, context, state)}
     return None
 
@@ -150,14 +161,14 @@ def _imported(record_id: str, context: Context, state: State) -> tuple[str, dict
 
 def _content(kind: str, record_id: str, context: Context, state: State) -> dict[str, Any]:
     """What an object's file holds, for the kinds that have one; each item is masked as a whole before it is shown."""
-    project, mask = context.project, context.project.masker.value
+    project, mask, showing = context.project, context.project.masker.value, Showing(context.project, state)
     match kind:
         case "dataset":
             lines = contents.lines(project, state, f"datasets/{record_id}/cases.jsonl")
-            return {"cases": reading.Rows(lines, lambda line: mask(json.loads(line)))}
+            return {"cases": reading.Rows(lines, lambda line: mask(showing.case(json.loads(line))))}
         case "batch" | "probe" if f"evidence/{record_id}/records.jsonl" in state.files:
             lines = contents.lines(project, state, f"evidence/{record_id}/records.jsonl")
-            return {"records": reading.Rows(lines, lambda line: mask(json.loads(line)))}
+            return {"records": reading.Rows(lines, lambda line: mask(showing.record(json.loads(line))))}
         case "selection":
             lines = contents.lines(project, state, f"selections/{record_id}/records.jsonl")
             return {"records": reading.Rows(lines, json.loads)}

@@ -12,7 +12,7 @@ from operations import validations
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import isolation, surrounding
-from operations.tuning import comparing, freezing, goals, lifecycle, planning
+from operations.tuning import comparing, freezing, goals, holdout, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
 from storage.errors import NextCall
@@ -23,6 +23,7 @@ from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Issue
 from storage.schema.datasets import Dataset
+from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
@@ -47,7 +48,8 @@ class BudgetGiven(Model):
 class PlanGiven(Model):
     dataset_id: ObjectId | None = None
     case_ids: Annotated[CaseIds | None, Field(description="Default: every Case of the dataset.")] = None
-    protection_case_ids: Annotated[CaseIds | None, Field(description="Default: every Case that is no target.")] = None
+    protection_case_ids: Annotated[CaseIds | None, Field(description="Default: what is no target or holdout.")] = None
+    holdout_case_ids: Annotated[CaseIds | None, Field(description="Default: every holdout Case; [] for none.")] = None
     issue_ids: Annotated[list[ObjectId] | None, Field(description="Default: the Round's local_candidate ones.")] = None
     target_case_ids_by_issue: Annotated[dict[str, CaseIds] | None, Field(description="Default: the Issues' Cases.")] = (
         None
@@ -136,6 +138,7 @@ class FreezeRoundResponse(Response):
         freezing.NoIssueToAnswer,
         freezing.PlanInvalid,
         planning.PlanCannotPass,
+        holdout.HoldoutExposed,
         UnsafePattern,
         UnknownObject,
     ),
@@ -204,6 +207,7 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
         position=state.position.number,
     )
     plan = goals.settled(freezing.make_plan(given, stored), given, stored)
+    _require_fresh(context, state, value, plan)
     check_patterns([*plan.allowed_paths, *plan.protected_paths])
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
     charged = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
@@ -221,6 +225,14 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
             "newest assessment's. Give plan.judger_id, and plan.spec_id, for another."
         )
     return _Planned(plan, value, detectable, warnings)
+
+
+def _require_fresh(context: Context, state: State, value: Round, plan: Plan) -> None:
+    """Refuses a plan whose holdout was seen, in whichever dataset or Round that was."""
+    if plan.holdout_case_ids:
+        datasets = (contents.cases(context.project, state, dataset.id) for dataset in state.all(Dataset))
+        elsewhere = (case for found in datasets for case in found)
+        holdout.require_fresh(value, plan, holdout.seen_groups(state.all(Exposure), elsewhere))
 
 
 def _of_replay(context: Context, value: Round, project: ProjectRecord, plan: Plan) -> list[str]:

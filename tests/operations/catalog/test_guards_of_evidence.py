@@ -114,13 +114,6 @@ GUARDS = [
     Guard(
         "store_dataset",
         "initialized",
-        "holdout_not_blind",
-        {"source": "a.csv"},
-        file("a.csv", "input,usage\na,holdout\n"),
-    ),
-    Guard(
-        "store_dataset",
-        "initialized",
         "attachment_unreadable",
         {"source": "a.jsonl"},
         file("a.jsonl", '{"input": 1, "attachments": ["none.txt"]}\n'),

@@ -161,7 +161,12 @@ REFUSED = {
         {"given": "'protecton'", "suggestion": " (did you mean 'protection'?)"},
     ),
     "usage_of_a_kind": ("c.jsonl", '{"input":1,"usage":["holdout"]}\n', _cases.UsageUnknown, {}),
-    "holdout": ("c.csv", "input,usage\nx,holdout\n", _cases.HoldoutNotBlind, {"row": 1}),
+    "holdout_attachment": (
+        "c.jsonl",
+        '{"input":1,"usage":"holdout","attachments":["secret-name.txt"]}\n',
+        _attachments.AttachmentUnreadable,
+        {"attachment": "(of a holdout Case; not shown)"},
+    ),
     "group": ("c.jsonl", '{"input":1,"source_group_id":7}\n', _cases.SourceGroupNotText, {"given": "7"}),
     "attachments": ("c.csv", "input,attachments\nx,a.txt\n", _attachments.AttachmentsMalformed, {"row": 1}),
     "attachments_numbers": ("c.jsonl", '{"input":1,"attachments":[1]}\n', _attachments.AttachmentsMalformed, {}),
@@ -197,7 +202,7 @@ def test_group_with_holdout_and_other_cases_is_refused_in_either_order(write):
     rows = [{"input": 1, "usage": "holdout", "source_group_id": "g"}, {"input": 2, "source_group_id": "g"}]
     for name, order in (("a.jsonl", rows), ("b.jsonl", rows[::-1])):
         with pytest.raises(_cases.SourceGroupSplit) as refused:
-            cases(write(name, lines(*order)), allow_holdout=True)
+            cases(write(name, lines(*order)))
         assert (refused.value.row, refused.value.first_row) == (2, 1)
 
 

@@ -1,0 +1,1 @@
+"""Lessons that were learned, and where they hold."""
