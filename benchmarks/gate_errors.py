@@ -1,9 +1,11 @@
 """Prints how often the gate is right and wrong on agents whose true pass rates are known (seeded Monte-Carlo).
 
-    python benchmarks/gate_errors.py [--draws 1000] [--seed 1] [--mixes 3] [--quick]
+    python benchmarks/gate_errors.py [--draws 1000] [--seed 1] [--mixes 3] [--quick] [--through-tools 200] [--scale]
 
 The mix: 60 % of the Cases pass at .95, 20 % at .6, and 20 % are targets that pass at .2. `--mixes` adds that many
-mixes whose rates are drawn from the seed.
+mixes whose rates are drawn from the seed. `--through-tools` draws as often again and stores each draw as two batches of
+a Round, judges them and calls compare_and_gate; `--scale` times that call from 100 to 1,000 Cases. Both alone print
+nothing else.
 """
 
 from __future__ import annotations
@@ -71,6 +73,8 @@ class Terms:
     look: int = 1
     rule: str = "statistical"
     mode: str = "incremental"
+    screening: int = 0
+    """How many of the targets only screen."""
 
 
 def result_of(mix: Mix, left, right, terms: Terms, targets: tuple[str, ...] | None = None) -> str:
@@ -88,10 +92,12 @@ def result_of(mix: Mix, left, right, terms: Terms, targets: tuple[str, ...] | No
         repeats=terms.repeats,
         target_case_ids=named,
         protected_case_ids=tuple(c for c in cases if c not in named),
+        screening_case_ids=named[: terms.screening],
         margin=terms.margin,
         look=terms.look,
     )
-    return decide(asked).result
+    found = decide(asked)
+    return "screened out" if found.screened_out else found.result
 
 
 @dataclass(frozen=True)
@@ -123,9 +129,20 @@ class Bench:
         return found
 
     def false_keeps(self, mix: Mix, terms: Terms, candidates: int) -> float:
-        """Returns the share of Rounds in which at least one of `candidates` changes without effect passes."""
-        looks = [replace(terms, look=look) for look in range(1, candidates + 1)]
-        kept = sum(any(self.compared(mix, mix.rates, t) == "pass" for t in looks) for _ in range(self.draws))
+        """Returns the share of Rounds in which at least one of `candidates` changes without effect passes.
+
+        As in a Round, one run of the parent is the left side of all of them; a look that screening ends is not charged.
+        """
+        kept = 0
+        for _ in range(self.draws):
+            left, look = table(mix.rates, terms.repeats, self.rng), 1
+            for _ in range(candidates):
+                right = table(mix.rates, terms.repeats, self.rng)
+                result = result_of(mix, left, right, replace(terms, look=look))
+                look += result != "screened out"
+                if result == "pass":
+                    kept += 1
+                    break
         return kept / self.draws
 
     def completes(self, mix: Mix, terms: Terms) -> float:
@@ -141,8 +158,10 @@ def line(*cells: object) -> None:
 
 
 def row(mix: Mix, scenario: str, found: Counter[str], terms: Terms) -> None:
+    found["no_effect"] += found.pop("screened out", 0)
     shares = (f"{found[r] / found.total():.3f}" for r in RESULTS)
     named = mix.name if terms.rule == "statistical" else terms.rule
+    named = f"{terms.screening} screen" if terms.screening else named
     line(named, len(mix.rates), terms.repeats, terms.margin, terms.look, scenario, *shares)
 
 
@@ -166,14 +185,18 @@ def planning_rows(bench: Bench) -> None:
         terms = Terms(repeats=repeats, margin=margin)
         for scenario in SCENARIOS[:3]:
             row(standard_mix(cases), scenario, bench.rates(standard_mix(cases), scenario, terms), terms)
+    screened = Terms(repeats=5, screening=2)
+    for scenario in SCENARIOS[:3]:
+        row(mix, scenario, bench.rates(mix, scenario, screened), screened)
     counts = Terms(repeats=3, rule="counts")
     for scenario in SCENARIOS[:2]:
         row(mix, scenario, bench.rates(mix, scenario, counts), counts)
 
 
 def rounds(bench: Bench) -> None:
-    keeps = bench.false_keeps(standard_mix(20), Terms(repeats=5), candidates=8)
-    print(f"eight changes without effect, at least one false keep: {keeps:.3f}")
+    for terms, named in ((Terms(repeats=5), ""), (Terms(repeats=5, screening=2), ", two of four targets screening")):
+        keeps = bench.false_keeps(standard_mix(20), terms, candidates=8)
+        print(f"eight changes without effect{named}, at least one false keep: {keeps:.3f}", flush=True)
     for cases, repeats, targets in ((20, 5, 4), (12, 10, 3)):
         done = bench.completes(standard_mix(cases, targets), Terms(repeats=repeats))
         print(f"a true fix passes its look and the final validation, {cases} Cases x {repeats}: {done:.3f}")
@@ -184,9 +207,19 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mixes", type=int, default=3)
+    parser.add_argument("--through-tools", type=int, default=0, metavar="N", help="draws through compare_and_gate")
+    parser.add_argument("--scale", action="store_true", help="times compare_and_gate on 100 to 1,000 Cases")
     parser.add_argument("--quick", action="store_true", help="only the standard mix at its first look")
     given = parser.parse_args()
     bench = Bench(given.draws, random.Random(given.seed))
+    if given.through_tools or given.scale:
+        from benchmarks import gate_through_tools  # noqa: PLC0415 - brings the builders of the tests
+
+        if given.through_tools:
+            gate_through_tools.draws(given.through_tools, bench.rng)
+        if given.scale:
+            gate_through_tools.scale()
+        return
     line("mix", "cases", "repeats", "margin", "look", "agent", *RESULTS)
     standard_rows(bench)
     if given.quick:

@@ -37,6 +37,10 @@ class Text:
     replaced_bytes: int = 0
 
 
+AGENT_ITSELF = "agent_sidecar"
+"""Who measured what the agent reports and no collector: diagnostic only."""
+
+
 @dataclass
 class _Left:
     """What one attempt left, as far as it could be used."""
@@ -47,6 +51,7 @@ class _Left:
     loading: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
+    metric_sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -107,6 +112,9 @@ class Recorder:
             output = os.path.join(folder, "output")
             left.loading = _usable("loading.json", left.notes, lambda: leftovers.loading(output))
             left.metrics = _usable("metrics.json", left.notes, lambda: leftovers.metrics(output)) or {}
+            if left.metrics:
+                named = _usable("metrics.json", left.notes, lambda: leftovers.metric_sources(output)) or {}
+                left.metric_sources = {name: named.get(name, AGENT_ITSELF) for name in left.metrics}
         if "events_file" in self._asked:
             left.events, notes = _usable(leftovers.EVENTS, left.notes, lambda: leftovers.events(folder)) or ([], [])
             left.notes.extend(notes)
@@ -128,7 +136,7 @@ class Recorder:
             stderr_tail=self.masker.text(left.stderr.text),
             loading_evidence=None if left.loading is None else tuple(self.masker.value(left.loading)),
             metrics={"duration_seconds": ended.seconds, **left.metrics},
-            metric_sources={"duration_seconds": "supervisor", **dict.fromkeys(left.metrics, "agent_sidecar")},
+            metric_sources={"duration_seconds": "supervisor", **self.masker.value(left.metric_sources)},
             notes=tuple(self.masker.text(note) for note in left.notes),
             events=tuple(self.masker.value(left.events)),
             execution=execution,

@@ -18,6 +18,7 @@ EVENTS = "events.jsonl"
 EVENTS_BYTES = 4 * 1024 * 1024
 """How much of `events.jsonl` is read, from its beginning."""
 _METRICS = ("cost", "tool_calls")
+_SOURCE_CHARACTERS = 200
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -85,6 +86,27 @@ def metrics(folder: str) -> dict[str, float]:
     return {name: _float(value) for name, value in known.items()}
 
 
+def metric_sources(folder: str) -> dict[str, str]:
+    """Returns who measured the metrics of `metrics.json`, as its `sources` says; empty where it says nothing.
+
+    Raises:
+        Unusable: It is not an object, or a source is no short text.
+    """
+    found = _json(folder, "metrics.json")
+    named = found[0].get("sources") if found is not None and isinstance(found[0], dict) else None
+    if named is None:
+        return {}
+    if not isinstance(named, dict):
+        raise Unusable("sources is not an object")
+    known = {name: named[name] for name in _METRICS if name in named}
+    for name, source in known.items():
+        if not isinstance(source, str) or not 0 < len(source) <= _SOURCE_CHARACTERS:
+            raise Unusable(f"the source of {name} is no text of 1 to {_SOURCE_CHARACTERS} characters")
+        if source == "supervisor":
+            raise Unusable(f"the source of {name} is supervisor, which is ATK's own")
+    return known
+
+
 def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the events of `events.jsonl`, one JSON object to a line, and sentences about what is not used of it.
 
@@ -109,7 +131,8 @@ def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
             bad.append((number, str(why)))
     if bad:
         number, reason = bad[0]
-        notes.append(f"{len(bad)} lines of {EVENTS} are not used; the first is line {number}: {reason}.")
+        some = f"1 line of {EVENTS} is not used: it" if len(bad) == 1 else f"{len(bad)} lines of {EVENTS} are not used; the first"
+        notes.append(f"{some} is line {number}: {reason}.")
     return found, notes
 
 

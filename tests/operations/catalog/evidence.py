@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from operations.tuning.identity import runner_digest
 from storage import contents
@@ -30,8 +31,13 @@ def store_batch(
     repeats: int = 1,
     round_id: str | None = None,
     phase: str = "incremental",
+    record: Callable[[EvidenceRecord], EvidenceRecord] = lambda made: made,
+    **fields: Any,
 ) -> str:
-    """Stores a sealed batch in which each Case was answered with `answer(case_id, repeat)`. Returns its id."""
+    """Stores a sealed batch in which each Case was answered with `answer(case_id, repeat)`. Returns its id.
+
+    `record` may change each Record before it is stored; `fields` are those of the Batch that differ.
+    """
     project = target.project
     with project.transaction(call_of("run_evaluation")) as tx, project.staging("evidence") as staging:
         batch_id = tx.new_id("batch")
@@ -44,20 +50,19 @@ def store_batch(
             )
             for n, (case, repeat) in enumerate(slots, 1)
         ]  # fmt: skip
-        lines = (canonical(record.model_dump(mode="json")) + b"\n" for record in records)
+        lines = (canonical(record(made).model_dump(mode="json")) + b"\n" for made in records)
         stored = staging.write("records.jsonl", lines)
         tx.place(staging, f"evidence/{batch_id}")
         configured = tx.state.all(Project)[0]
         revision = tx.state.find(Revision, revision_id)
-        tx.put(
-            Batch(
-                id=batch_id, status="sealed", phase=phase, dataset_id=target.dataset_id, round_id=round_id,
-                revision_id=revision_id, commit=revision.commit if revision else target.head, tree="0" * 40,
-                case_ids=tuple(case.id for case in cases), repeats=repeats, slots=len(slots), concurrency=2,
-                timeout_seconds=60, run_config_digest=configured.run_config_digest,
-                runner_digest=runner_digest(configured), started_at=AT, started_record=tx.number,
-                counts={"completed": len(slots)}, records_sha256=stored.sha256, records_bytes=stored.size,
-            )
+        usual = Batch(
+            id=batch_id, status="sealed", phase=phase, dataset_id=target.dataset_id, round_id=round_id,
+            revision_id=revision_id, commit=revision.commit if revision else target.head, tree="0" * 40,
+            case_ids=tuple(case.id for case in cases), repeats=repeats, slots=len(slots), concurrency=2,
+            timeout_seconds=60, run_config_digest=configured.run_config_digest,
+            runner_digest=runner_digest(configured), started_at=AT, started_record=tx.number,
+            counts={"completed": len(slots)}, records_sha256=stored.sha256, records_bytes=stored.size,
         )  # fmt: skip
+        tx.put(usual.model_copy(update=fields))
         tx.commit(Answered())
     return batch_id

@@ -48,6 +48,11 @@ def test_a_line_that_is_no_event_becomes_a_note_with_its_number(tmp_path, line, 
     assert note.startswith(f"2 lines of events.jsonl are not used; the first is line 2: {why}")
 
 
+def test_one_line_that_is_no_event_is_told_as_one(tmp_path):
+    write(tmp_path, b"{\n")
+    assert leftovers.events(str(tmp_path))[1][0].startswith("1 line of events.jsonl is not used: it is line 1: it is not")
+
+
 def test_events_beyond_the_bound_are_left_out_and_said_to_be(tmp_path, monkeypatch):
     monkeypatch.setattr(leftovers, "EVENTS_BYTES", 20)
     write(tmp_path, b'{"n": 1}\n{"n": 2}\n{"n": 3}\n')
@@ -96,3 +101,15 @@ def test_what_a_command_asks_for_is_known():
     assert asked(COMMAND) == {"events_file"}
     assert asked(("sh", "-c", "cat {input_file} > {output_dir}/x")) == {"input_file", "output_dir"}
     assert asked(("agent", "{{events_file}}", "{{{input}}}")) == {"input"}
+
+
+def test_a_collector_is_named_beside_the_figures_and_atk_itself_cannot_be(tmp_path):
+    def said(text):
+        (tmp_path / "metrics.json").write_text(text)
+        return leftovers.metric_sources(str(tmp_path))
+
+    assert said('{"cost": 1}') == {}
+    assert said('{"cost": 1, "sources": {"cost": "billing-proxy", "x": 1}}') == {"cost": "billing-proxy"}
+    for wrong in ('{"sources": []}', '{"sources": {"cost": 1}}', '{"sources": {"cost": "supervisor"}}'):
+        with pytest.raises(leftovers.Unusable):
+            said(wrong)

@@ -122,6 +122,12 @@ def test_side_files_become_evidence_that_says_who_measured(bench):
     assert record.notes == ()
 
 
+def test_a_collector_that_the_side_file_names_is_on_record(bench):
+    script = """echo '{"cost": 0.5, "tool_calls": 3, "sources": {"cost": "proxy"}}' > "$0/metrics.json" """
+    [record] = bench.run(["sh", "-c", script, "{output_dir}"])
+    assert record.metric_sources == {"cost": "proxy", "tool_calls": "agent_sidecar", "duration_seconds": "supervisor"}
+
+
 @pytest.mark.parametrize(
     ("script", "note"),
     [

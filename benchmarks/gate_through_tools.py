@@ -1,0 +1,117 @@
+"""Draws and sizes of benchmarks/gate_errors.py through compare_and_gate itself: stored, judged and compared."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.gate_errors import SCENARIOS, Terms, result_of, standard_mix, table
+from operations.verification import verify
+from storage.project import Project
+from tests.operations.catalog.evidence import store_batch
+from tests.operations.catalog.stages import EXACT, Staged, Stages, issue
+
+Outcomes = dict[str, tuple[str, ...]]
+DIMENSIONS = ["correct", "safe", "format"]
+LIMIT = 8_000
+"""Bytes of an answer."""
+
+
+class Bed:
+    """A Round with a sealed candidate, of which each comparison gets a copy of its own."""
+
+    def __init__(self, top: Path, cases: int, targets: int, repeats: int, dimensions: list[str]) -> None:
+        self.top, self.repeats = top, repeats
+        self.base = Stages(str(top / "stages")).copy("initialized", str(top / "base"))
+        self.base.write_cases([(f"c{n}", f"ticket {n}", "yes") for n in range(cases)])
+        ids = self.base.ids
+        ids["dataset_id"] = self.base.store_cases()
+        head = store_batch(self.base, "revision-1-head", lambda *_: "no")
+        spec = {"dimensions": dimensions, "dimension_rules": dict.fromkeys(dimensions, "as expected")}
+        judged = self.base.call("store_assessment", batch_id=head, evaluation_spec=spec, judger=EXACT)
+        ids |= {"spec_id": judged.spec_id, "judger_id": judged.judger_id}
+        made = self.base.call("create_round", batch_ids=[head], assessment_ids=[judged.assessment_id])
+        ids |= {"round_id": made.round_id, "b0": made.revision_id}
+        named = issue("targets", *[f"c{n}" for n in range(targets)])
+        found = self.base.call("store_diagnosis", round_id=made.round_id, issues=[named])
+        plan = {"incremental_repeats": repeats, "final_repeats": repeats, "screening": False}
+        self.base.call("freeze_round", round_id=made.round_id, plan=plan)
+        made = self.base.call("prepare_candidate", round_id=made.round_id, primary_issue_id=found.issue_id)
+        ids["candidate_id"] = made.candidate_id
+        self.base.write("prompt.txt", "changed\n")
+        self.base.seal()
+
+    def copy(self, left: Outcomes, right: Outcomes) -> Staged:
+        """Returns a target of its own in which both sides are stored and judged."""
+        root = self.top / "draw"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(self.base.root, root, symlinks=True)
+        target = Staged(str(root), dict(self.base.ids))
+        for name, revision_id, outcomes in (("left", target.b0, left), ("right", target.revision_id, right)):
+            batch_id = self._stored(target, revision_id, outcomes)
+            target.ids[f"{name}_assessment_id"] = target.judge(batch_id)
+        return target
+
+    def _stored(self, target: Staged, revision_id: str, outcomes: Outcomes) -> str:
+        def answer(case_id: str, repeat: int) -> str:
+            return "yes" if outcomes[case_id][repeat - 1] == "pass" else "no"
+
+        return store_batch(target, revision_id, answer, repeats=self.repeats, round_id=target.round_id)
+
+
+def draws(number: int, rng: random.Random) -> dict[str, Counter[str]]:
+    """Prints the results of `number` draws for an unchanged agent and for a true fix. Returns them by scenario.
+
+    Raises:
+        RuntimeError: A stored comparison came to another result than the rules alone, or cannot be verified.
+    """
+    mix, terms, results = standard_mix(20), Terms(repeats=5), {}
+    with tempfile.TemporaryDirectory() as top:
+        bed = Bed(Path(top), 20, mix.targets, terms.repeats, ["correct"])
+        for scenario in SCENARIOS[:2]:
+            found: Counter[str] = Counter()
+            for _ in range(number):
+                left, right = (table(rates, terms.repeats, rng) for rates in (mix.rates, mix.changed(scenario)))
+                target = bed.copy(left, right)
+                result = target.compare().result
+                if result != (alone := result_of(mix, left, right, terms)):
+                    raise RuntimeError(f"compare_and_gate says {result}, and the rules alone say {alone}")
+                found[result] += 1
+            if wrong := verify(Project.open(target.root)).findings:
+                raise RuntimeError(f"the store of the last draw is not what was recorded: {wrong[:3]}")
+            results[scenario] = found
+            shares = ", ".join(f"{name} {count / number:.3f}" for name, count in found.most_common())
+            print(f"through compare_and_gate, 20 Cases x 5, {scenario}, {number} draws: {shares}", flush=True)
+    return results
+
+
+def scale(sizes: tuple[int, ...] = (100, 200, 500, 1000)) -> float:
+    """Prints how long one compare_and_gate takes by Cases x 5 repeats x 3 dimensions. Returns the fitted exponent.
+
+    Raises:
+        RuntimeError: An answer is larger than it may be.
+    """
+    rng, points = random.Random(1), []
+    for cases in sizes:
+        with tempfile.TemporaryDirectory() as top:
+            mix = standard_mix(cases)
+            bed = Bed(Path(top), cases, mix.targets, 5, DIMENSIONS)
+            target = bed.copy(table(mix.rates, 5, rng), table(mix.changed("fix"), 5, rng))
+            began = time.process_time()
+            answer = target.compare()
+            seconds = time.process_time() - began
+            size = len(answer.model_dump_json())
+            if size > LIMIT:
+                raise RuntimeError(f"the answer has {size} bytes, and {LIMIT} are allowed")
+            points.append((math.log(cases), math.log(seconds)))
+            print(f"{cases} Cases x 5 x 3: {seconds:.2f} s of processor, answer of {size} bytes", flush=True)
+    means = [sum(p[i] for p in points) / len(points) for i in (0, 1)]
+    spread = sum((x - means[0]) ** 2 for x, _ in points)
+    exponent = sum((x - means[0]) * (y - means[1]) for x, y in points) / spread
+    print(f"time grows with the Cases to the power {exponent:.2f}", flush=True)
+    return exponent
