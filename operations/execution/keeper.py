@@ -138,6 +138,7 @@ def _run(project: Project, begun: Begun) -> None:
     finally:
         processes.sweep_batch(work)
         _remark(project, begun.batch_id)
+        _clear(project, begun.batch_id)
         with suppress(OSError):  # findings that do not say that they ended are read as such
             measured.end()
 
@@ -214,6 +215,17 @@ def _remark(project: Project, batch_id: str) -> None:
         project.store.replace(f"work/{batch_id}/{REMARKS}", canonical(list(said)))
 
 
+def _clear(project: Project, batch_id: str) -> None:
+    """Removes the folders of attempts, whose Records are confirmed, before the batch is sealed.
+
+    Agents may leave any number of files there, and sealing holds the project's lock.
+    """
+    with suppress(OSError, AtkError):  # what is left goes with the run's folder
+        for name in project.store.names(f"work/{batch_id}"):
+            if name.partition(".")[0].isdigit():  # an attempt's folder, or one that was set aside for it
+                project.store.remove_tree(f"work/{batch_id}/{name}")
+
+
 def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
     project: Project,
     call: Call,
@@ -253,7 +265,11 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
             progress(done, batch.slots, f"{done} of {batch.slots} attempts")
             shown = done
         if not is_alive(project.store, run.owner):
-            _seal(project, call, batch_id)
+            try:
+                _seal(project, call, batch_id)
+            except ProjectBusy:  # who holds the lock seals it as well
+                if time.monotonic() >= end or stop_waiting():
+                    return Followed(batch, counts, alive=True, spent=_spent(batch, seen.totals))
             continue
         if stop:
             _request_stop(project, batch_id)
@@ -265,6 +281,7 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
 def _seal(project: Project, call: Call, batch_id: str) -> None:
     sweep_dead(project)
     _remark(project, batch_id)
+    _clear(project, batch_id)
     project.settle(call)
     for found in project.unresolved:
         if batch_id in project.state().runs and found.operation == "run_evaluation":

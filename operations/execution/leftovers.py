@@ -131,7 +131,11 @@ def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
             bad.append((number, str(why)))
     if bad:
         number, reason = bad[0]
-        some = f"1 line of {EVENTS} is not used: it" if len(bad) == 1 else f"{len(bad)} lines of {EVENTS} are not used; the first"
+        some = (
+            f"1 line of {EVENTS} is not used: it"
+            if len(bad) == 1
+            else f"{len(bad)} lines of {EVENTS} are not used; the first"
+        )
         notes.append(f"{some} is line {number}: {reason}.")
     return found, notes
 

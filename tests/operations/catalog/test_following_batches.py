@@ -10,6 +10,7 @@ import pytest
 
 from operations.invocation import invoke
 from operations.registry import all_operations
+from storage.lock import exclusive
 from storage.schema.batches import Batch
 
 
@@ -60,6 +61,30 @@ def test_batch_is_followed_and_stopped_from_another_process(slow):
     batch = slow.state.get(Batch, batch_id)
     assert batch.counts.get("agent_error", 0) == 0
     assert slow.refusal("stop_batch", batch_id=batch_id).code == "batch_ended"
+
+
+def test_what_agents_left_is_taken_away_without_the_lock(slow):
+    slow.write("agent.sh", 'touch "$2/left" begun; while [ ! -e release ]; do sleep 0.05; done; echo billing\n')
+    slow.git("commit", "-q", "-a", "-m", "an agent that leaves a file")
+    command = ["sh", "agent.sh", "{input_file}", "{output_dir}"]
+    slow.initialize(revise=True, command=command, components=[], protected_paths=["agent.sh"])
+    batch_id = begin(slow)
+    until_begun(slow)
+    work = slow.path(f".atk/work/{batch_id}")
+    with exclusive(slow.project.store, "test", "now"):
+        slow.write("release", "")
+        while any(name.isdigit() for name in os.listdir(work)):
+            threading.Event().wait(0.02)
+        assert batch_id in slow.state.runs
+    assert slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=100).status == "sealed"
+
+
+@pytest.mark.slow  # a call waits ten seconds for the lock
+def test_a_wait_for_a_dead_run_goes_on_while_somebody_holds_the_lock(slow):
+    batch_id = elsewhere(slow, "run_evaluation", revision_commit=slow.head, wait_seconds=0)["batch_id"]
+    with exclusive(slow.project.store, "test", "now"):
+        assert slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=0).status == "running"
+    assert slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=100).status == "interrupted"
 
 
 def test_giving_up_the_starting_call_stops_the_batch(slow):

@@ -50,7 +50,9 @@ def test_a_line_that_is_no_event_becomes_a_note_with_its_number(tmp_path, line, 
 
 def test_one_line_that_is_no_event_is_told_as_one(tmp_path):
     write(tmp_path, b"{\n")
-    assert leftovers.events(str(tmp_path))[1][0].startswith("1 line of events.jsonl is not used: it is line 1: it is not")
+    assert leftovers.events(str(tmp_path))[1][0].startswith(
+        "1 line of events.jsonl is not used: it is line 1: it is not"
+    )
 
 
 def test_events_beyond_the_bound_are_left_out_and_said_to_be(tmp_path, monkeypatch):
