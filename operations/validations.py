@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from operations.importers._assessment_csv import read_assessment_csv
-from operations.tuning import comparing, loading, metrics, running
+from operations.tuning import comparing, judging, loading, metrics, running
 from operations.tuning.comparison import Outcome
 from operations.tuning.gate import GateQuestion, decide
 from operations.tuning.ledger import alpha_of_look, next_look
@@ -203,8 +203,9 @@ def compared(project: Project, state: State, plan: Plan, subject: Subject, sides
     look = _look(state, plan, subject, question.claimed_case_ids)
     result = decide(replace(question, look=look))
     charged = question.charged and not result.screened_out
+    known = judging.remarks(state.get(Judger, plan.judger_id))
     return Compared(
-        result=result,
+        result=result.model_copy(update={"limitations": (*result.limitations, *known)}),
         left=left,
         right=right,
         look=look,

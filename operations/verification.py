@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from operations import validations
+from operations.assessing import rechecking
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.round_history import RoundHistory, overspent
@@ -22,7 +23,7 @@ from storage.frames import Frame, canonical, digest
 from storage.journal import SEGMENT, segment_path
 from storage.project import Project
 from storage.projection import State, dump, fold
-from storage.schema.assessments import Assessment
+from storage.schema.assessments import Assessment, Deal
 from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
@@ -217,6 +218,8 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
         yield from _counted("selections", selection, partial(_selection, project, state, selection), checked)
     for assessment in state.all(Assessment):
         yield from _counted("Assessments", assessment, partial(_assessment, project, state, assessment), checked)
+    for deal in state.all(Deal):
+        yield from _counted("deals", deal, partial(rechecking.of_deal, project, state, deal), checked)
     for candidate in state.all(Candidate):
         if candidate.changes_digest is not None:
             yield from _counted("candidates", candidate, partial(_candidate, candidate), checked)
@@ -309,6 +312,7 @@ def _assessment(project: Project, state: State, known: Assessment) -> Pairs:
         "row_count": (known.row_count, len(rows)),
         "counts": (said, {dimension: dict(own) for dimension, own in counts.items()}),
         "csv_sha256": (known.csv_sha256, state.files[path].sha256),
+        **rechecking.of_assessment(project, state, known),
     }
 
 

@@ -18,6 +18,7 @@ _PLACES = {
     "batch": "evidence/{id}/manifest.json",
     "import": "evidence/{id}/manifest.json",
     "assessment": "assessments/{id}/manifest.json",
+    "deal": "deals/{id}/manifest.json",
     "spec": "specs/{id}.json",
     "judger": "judgers/{id}.json",
     "revision": "revisions/{id}.json",

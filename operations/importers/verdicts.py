@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast, get_args
 
@@ -127,6 +127,21 @@ class EvidenceNotOfRecord(VerdictsRefused):
 
 
 @dataclass(kw_only=True, eq=False)
+class NotApplicableWithoutRule(VerdictsRefused):
+    """A verdict says that a dimension does not apply, and the specification does not say when that is so."""
+
+    message = (
+        "Row {row}: the verdict on {record_id} is not_applicable, and the specification has no rule by which "
+        "{dimension!r} does not apply. Say unknown; or judge under a specification whose not_applicable_rules has one."
+    )
+
+    row: int
+    record_id: str
+    dimension: str
+    field: str = "verdict"
+
+
+@dataclass(kw_only=True, eq=False)
 class AssessmentIncomplete(VerdictsRefused):
     """Some Records have no verdict in some dimension, so the assessment would not say what it leaves out."""
 
@@ -137,10 +152,12 @@ class AssessmentIncomplete(VerdictsRefused):
 
     count: int
     missing: tuple[str, ...]
-    """`<record_id> in <dimension>`, the first of them."""
+    """`<record_id> in <dimension>`, in order, from the one that was asked for."""
     expected: int
     shown: str
     """The first of them and how many there are besides, as words: together with those named it is `count`."""
+    next_missing_from: int | None = None
+    """What `missing_from` shows the following ones; None where these are the last."""
 
 
 def expand_rows(
@@ -149,6 +166,9 @@ def expand_rows(
     dimensions: Sequence[str],
     batch_id: str,
     judger_kind: str,
+    *,
+    exempt: Collection[str] | None = None,
+    missing_from: int = 0,
 ) -> list[VerdictRow]:
     """Returns one whole row for every Record and dimension, in the order of `records`, then of `dimensions`.
 
@@ -161,14 +181,18 @@ def expand_rows(
         dimensions: What each Record is judged in.
         batch_id: The batch.
         judger_kind: Who judged, for rows that do not say it.
+        exempt: The dimensions that need not apply to a Record; None where the caller does not ask.
+        missing_from: Where the list of missing verdicts begins that a refusal shows.
 
     Raises:
         VerdictsRefused: A row is wrong or missing; the subclass says what, with row and field.
     """
     expansion = _Expansion(records, dimensions, batch_id, judger_kind)
     for number, row in enumerate(rows, 1):
-        expansion.add(number, row)
-    return expansion.rows()
+        found = expansion.add(number, row)
+        if found.verdict == "not_applicable" and exempt is not None and found.dimension not in exempt:
+            raise NotApplicableWithoutRule(row=number, record_id=found.record_id, dimension=found.dimension)
+    return expansion.rows(missing_from)
 
 
 def read_rows_file(path: str) -> list[dict[str, Any]]:
@@ -195,7 +219,7 @@ class _Expansion:
         self._judger_kind = judger_kind
         self._found: dict[tuple[str, str], tuple[int, VerdictRow]] = {}
 
-    def add(self, number: int, given: Mapping[str, Any]) -> None:
+    def add(self, number: int, given: Mapping[str, Any]) -> VerdictRow:
         for name in given:
             if name not in COLUMNS:
                 raise VerdictFieldUnknown(row=number, field=name, suggestion=_suggestion(name, COLUMNS))
@@ -217,15 +241,24 @@ class _Expansion:
         first = self._found.setdefault((record_id, dimension), (number, whole))[0]
         if first != number:
             raise VerdictTwice(row=number, first_row=first, record_id=record_id, dimension=dimension)
+        return whole
 
-    def rows(self) -> list[VerdictRow]:
+    def rows(self, missing_from: int) -> list[VerdictRow]:
         slots = [(record, dimension) for record in self._records for dimension in self._dimensions]
         missing = [slot for slot in slots if slot not in self._found]
         if missing:
-            listed = tuple(f"{record} in {dimension}" for record, dimension in missing[:LISTED])
+            start = min(missing_from, len(missing) - 1)
+            listed = tuple(f"{record} in {dimension}" for record, dimension in missing[start : start + LISTED])
             rest = len(missing) - _SHOWN
-            named = ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-            raise AssessmentIncomplete(count=len(missing), missing=listed, expected=len(slots), shown=named)
+            first = (f"{record} in {dimension}" for record, dimension in missing[:_SHOWN])
+            named = ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
+            raise AssessmentIncomplete(
+                count=len(missing),
+                missing=listed,
+                expected=len(slots),
+                shown=named,
+                next_missing_from=start + LISTED if start + LISTED < len(missing) else None,
+            )
         return [self._found[slot][1] for slot in slots]
 
     def _record(self, number: int, row: Mapping[str, Any]) -> str:

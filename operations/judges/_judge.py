@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
 
 from storage.masking import Masker, has_mask
 from storage.schema.assessments import Validity, Verdict
@@ -21,6 +23,14 @@ class RuleSettings(Value):
     """Whether white space at both ends of a text is left out."""
     json_field: str | None = None
     """Compares this field of the output, which must then be JSON. Names and list positions are joined by dots."""
+
+    @property
+    def needs_expected(self) -> bool:
+        """Whether nothing can be said of a Record that has no expected answer."""
+        return True
+
+
+SettingsT = TypeVar("SettingsT", bound=RuleSettings)
 
 
 @dataclass(frozen=True)
@@ -46,18 +56,19 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Generic[SettingsT]):
     """Both sides as a rule sees them: masked alike, with the settings' case and white space applied to every text."""
 
     expected: Any
+    """None where the Case has no expected answer, which only a rule that needs none gets to see."""
     found: Any
     """The output as text, or a field of it as a JSON value."""
     whole: bool
     """Whether `found` is everything that the agent said there."""
-    settings: RuleSettings
+    settings: SettingsT
 
 
-Rule = Callable[[Comparison], Judgement]
+Rule = Callable[[Comparison[Any]], Judgement]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +78,25 @@ class Judge:
     name: str
     description: str
     rule: Rule
+    settings: type[RuleSettings] = RuleSettings
+    """What the rule can be told."""
+    folds: bool = True
+    """Whether case and white space of both sides are made alike before the rule sees them."""
+
+    def told(self, given: Mapping[str, Any]) -> RuleSettings:
+        """Returns the settings that `given` says.
+
+        Raises:
+            ValueError: It says something that the rule does not know or cannot use, in a sentence.
+        """
+        try:
+            return self.settings.model_validate(dict(given))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in ("settings", *first["loc"]))
+            said = first["msg"].removeprefix("Value error, ")
+            known = ", ".join(f.alias or name for name, f in self.settings.model_fields.items())
+            raise ValueError(f"{name}: {said}; {self.name} has {known}") from None
 
     def judge(
         self,
@@ -82,9 +112,9 @@ class Judge:
         answer or an output. Both sides are masked by `masker` before they are compared, and where a mask is left in
         what is compared the verdict is unknown, because equal masks do not show that the rest is equal.
         """
-        if ruled := _before_comparing(evidence, timeout_is_failure=timeout_is_failure):
+        settings = settings or self.settings()
+        if ruled := before_comparing(evidence, settings, timeout_is_failure=timeout_is_failure):
             return ruled
-        settings = settings or RuleSettings()
         expected, found = masker.value(evidence.expected), masker.text(evidence.output or "")
         if settings.json_field is not None:
             if evidence.output_truncated:
@@ -100,22 +130,35 @@ class Judge:
         if _masked(expected) or _masked(found):
             return Judgement("unknown", "A masked credential is part of what would be compared.")
         whole = not evidence.output_truncated
-        return self.rule(
-            Comparison(
-                expected=folded(expected, settings), found=folded(found, settings), whole=whole, settings=settings
-            )
-        )
+        if self.folds:
+            expected, found = folded(expected, settings), folded(found, settings)
+        return self.rule(Comparison(expected=expected, found=found, whole=whole, settings=settings))
 
 
 def judge(rule: Rule) -> Judge:
+    """Turns a rule into a `Judge` with the settings that every rule has. See `judge_with`."""
+    return judge_with(RuleSettings)(rule)
+
+
+def judge_with(settings: type[RuleSettings], *, folds: bool = True) -> Callable[[Rule], Judge]:
     """Turns a rule into a `Judge` named after it and described by its docstring's first line.
 
     Raises:
         TypeError: The rule is not named after its module, or has no docstring.
     """
-    if rule.__name__ != rule.__module__.rpartition(".")[2] or not rule.__doc__:
-        raise TypeError(f"{rule.__module__}.{rule.__name__} must be named after its module and have a docstring.")
-    return Judge(name=rule.__name__, description=rule.__doc__.splitlines()[0], rule=rule)
+
+    def define(rule: Rule) -> Judge:
+        if rule.__name__ != rule.__module__.rpartition(".")[2] or not rule.__doc__:
+            raise TypeError(f"{rule.__module__}.{rule.__name__} must be named after its module and have a docstring.")
+        return Judge(
+            name=rule.__name__,
+            description=rule.__doc__.splitlines()[0],
+            rule=rule,
+            settings=settings,
+            folds=folds,
+        )
+
+    return define
 
 
 def parsed(text: str) -> Any:  # noqa: ANN401 - JSON
@@ -153,7 +196,8 @@ def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - JSON
     return bool(one == other)
 
 
-def _before_comparing(evidence: Evidence, *, timeout_is_failure: bool) -> Judgement | None:
+def before_comparing(evidence: Evidence, settings: RuleSettings, *, timeout_is_failure: bool) -> Judgement | None:
+    """Returns what is said of a Record before any rule is asked, or None where a rule decides."""
     match evidence.status:
         case "agent_error":
             return Judgement("fail", "The agent failed.")
@@ -167,7 +211,7 @@ def _before_comparing(evidence: Evidence, *, timeout_is_failure: bool) -> Judgem
             )
         case "unknown":
             return Judgement("unknown", "Nobody knows how the Execution ended.", "unknown")
-    if not evidence.expected_present:
+    if not evidence.expected_present and settings.needs_expected:
         return Judgement("unknown", "The Case has no expected answer.")
     if evidence.output is None:
         return Judgement("unknown", "No output was kept.")

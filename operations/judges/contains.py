@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from operations.judges._judge import Comparison, Judgement, judge
+from operations.judges._judge import Comparison, Judgement, RuleSettings, judge
 
 
 @judge
-def contains(sides: Comparison) -> Judgement:
+def contains(sides: Comparison[RuleSettings]) -> Judgement:
     """Passes when the expected text, or each text of an expected list, stands in the output."""
     wanted = [_text(item) for item in (sides.expected if isinstance(sides.expected, list) else [sides.expected])]
     if not wanted or "" in wanted:

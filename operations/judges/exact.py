@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from operations.judges._judge import Comparison, Judgement, folded, judge, parsed, same
+from operations.judges._judge import Comparison, Judgement, RuleSettings, folded, judge, parsed, same
 
 
 @judge
-def exact(sides: Comparison) -> Judgement:
+def exact(sides: Comparison[RuleSettings]) -> Judgement:
     """Passes when the output is the expected text, or the same JSON value where a value was expected."""
     if not sides.whole:
         return Judgement("unknown", "The output was cut, so it cannot be compared as a whole.")

@@ -93,6 +93,10 @@ def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
             assessment.judger_digest != plan.judger_digest,
             f"it was judged by {assessment.judger_id}, and the plan froze {plan.judger_id}",
         ),
+        (
+            assessment.selection is not None,
+            "it judges a selection of the batch, and what was left out could say something else; judge the whole batch",
+        ),
         (not found.current, "a newer Assessment of this batch superseded it; compare that one"),
         (
             batch.run_config_digest != plan.run_config_digest,

@@ -10,7 +10,11 @@ from pydantic import ValidationError
 
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
-from storage.schema.assessments import Assessment, EvaluationSpec, Judger
+from storage.schema.assessments import Assessment, Confusion, EvaluationSpec, Judger
+
+_LATER_FIELDS = frozenset(("not_applicable_rules",))
+_CHANCE = 0.05
+"""One minus the confidence of a bound."""
 
 _ID_FIELDS = {"evaluation_spec": "spec_id", "judger": "judger_id"}
 
@@ -83,13 +87,77 @@ class BatchNotReadable(AtkError):
     records: int
 
 
+@dataclass(kw_only=True, eq=False)
+class DealJudged(AtkError):
+    """The dealt items were judged; the sides are known by now, so judging them again would not be blind."""
+
+    message = (
+        "{deal_id} was judged: {assessment_ids} came of it. Deal the sides anew with next_judgements and anew: true; "
+        "what comes of that needs supersede_reason."
+    )
+    next_calls = (NextCall("next_judgements", {"round_id": "{round_id}", "anew": True}),)
+
+    deal_id: str
+    round_id: str
+    assessment_ids: list[str]
+
+
+@dataclass(kw_only=True, eq=False)
+class JudgedTogether(AtkError):
+    """What is to be judged is named twice, or what a deal has fixed is chosen again."""
+
+    message = "{problem}. Name one of batch_id, selection_id and deal_id; a deal's specification and judger are fixed."
+    next_calls = (NextCall("get_status"),)
+
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class NothingToDeal(AtkError):
+    """The plan's judger is a rule that ATK runs, which sees no sides anyway."""
+
+    message = (
+        "{judger_id} is the rule {method}, which ATK runs and which is told nothing of sides. Nothing is dealt: judge "
+        "each batch with store_assessment."
+    )
+    next_calls = (
+        NextCall(
+            "store_assessment",
+            {"spec_id": "{spec_id}", "judger_id": "{judger_id}"},
+            {"batch_id": "the batch of each side"},
+        ),
+    )
+
+    judger_id: str
+    method: str
+    spec_id: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SideNotRun(AtkError):
+    """A side of the comparison has no batch that could be dealt."""
+
+    message = (
+        "The {side} side, {revision_id}, has no sealed {mode} batch of {round_id} that began after the plan was "
+        "frozen. Run it first: both sides are dealt together."
+    )
+    next_calls = (
+        NextCall("run_evaluation", {"round_id": "{round_id}", "revision_id": "{revision_id}", "phase": "{mode}"}),
+    )
+
+    round_id: str
+    side: str
+    revision_id: str
+    mode: str
+
+
 def spec_from(given: Mapping[str, Any], new_id: str, batch_id: str, known: Sequence[EvaluationSpec]) -> EvaluationSpec:
     """Returns the stored specification of this content, or a new one.
 
     Raises:
         JudgementInvalid: It contradicts itself.
     """
-    identity = digest(canonical(dict(given)))
+    identity = _identity(given)
     for spec in known:
         if spec.digest == identity:
             return spec
@@ -105,12 +173,19 @@ def judger_from(given: Mapping[str, Any], new_id: str, batch_id: str, known: Seq
     Raises:
         JudgementInvalid: It contradicts itself.
     """
-    identity = digest(canonical(dict(given)))
+    identity = _identity(given)
     for judger in known:
         if judger.digest == identity:
             return judger
     made: Judger = _made(Judger, {**given, "id": new_id, "digest": identity}, batch_id, "judger")
-    return made
+    if not made.calibration_examples:
+        return made
+    return made.model_copy(update={"confusion": Confusion.of(made.calibration_examples)})
+
+
+def _identity(given: Mapping[str, Any]) -> str:
+    """Returns the digest of what was given. Fields that came later count only where they say something."""
+    return digest(canonical({k: v for k, v in given.items() if v or k not in _LATER_FIELDS}))
 
 
 def _made(kind: type[Any], fields: Mapping[str, Any], batch_id: str, field: str) -> Any:  # noqa: ANN401 - of that kind
@@ -125,12 +200,38 @@ def _made(kind: type[Any], fields: Mapping[str, Any], batch_id: str, field: str)
 
 
 def current(
-    assessments: Iterable[Assessment], batch_id: str, judger_digest: str, spec_digest: str
+    assessments: Iterable[Assessment],
+    batch_id: str,
+    judger_digest: str,
+    spec_digest: str,
+    selection_id: str | None = None,
 ) -> Assessment | None:
-    """Returns the current assessment of a batch by one judger under one specification."""
+    """Returns the current assessment of a batch, or of a selection of it, by one judger under one specification."""
     found = None
+    wanted = (batch_id, judger_digest, spec_digest, selection_id)
     for assessment in assessments:
-        same = (assessment.batch_id, assessment.judger_digest, assessment.spec_digest)
-        if same == (batch_id, judger_digest, spec_digest):
+        selected = assessment.selection.selection_id if assessment.selection else None
+        if (assessment.batch_id, assessment.judger_digest, assessment.spec_digest, selected) == wanted:
             found = assessment
     return found
+
+
+def remarks(judger: Judger) -> tuple[str, ...]:
+    """Returns what a reader of a comparison should know of the judger's calibration: sentences, or none.
+
+    The bound on false passes is the exact (Clopper-Pearson) one-sided 95 % bound where none was seen: 1 - 0.05^(1/n).
+    """
+    if judger.method != "client":
+        return ()
+    found = judger.confusion or Confusion.of(judger.calibration_examples)
+    failures, passes = found.true_failures + found.false_passes, found.true_passes + found.false_failures
+    if not failures + passes + found.undecided:
+        return (f"Nothing is known of how often {judger.id} is wrong: it has no calibration examples.",)
+    said = (
+        f"{judger.id} on its calibration examples: {found.false_passes} false passes among {failures} decided "
+        f"failures, {found.false_failures} false failures among {passes} decided passes, {found.undecided} undecided."
+    )
+    if found.false_passes or not failures:
+        return (said,)
+    bound = 1 - _CHANCE ** (1 / failures)
+    return (said, f"So few examples do not exclude that it passes {bound:.0%} of what fails (95 % bound).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storage.schema.approvals import Approval
-from storage.schema.assessments import Assessment, EvaluationSpec, Judger
+from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger
 from storage.schema.base import Record
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision, Issue
@@ -28,6 +28,7 @@ KINDS: dict[str, type[Record]] = {
         EvaluationSpec,
         Judger,
         Assessment,
+        Deal,
         Round,
         Revision,
         Issue,

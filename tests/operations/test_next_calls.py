@@ -33,6 +33,12 @@ MODULES: tuple[ModuleType, ...] = (
 GUARDS = [guard for module in MODULES for guard in module.GUARDS]
 
 ELSEWHERE = {
+    "deal_judged",  # test_blind_judging
+    "judge_engine_missing",  # test_judging_evidence
+    "judged_together",  # test_blind_judging
+    "not_applicable_without_rule",  # test_judging_evidence
+    "nothing_to_deal",  # test_blind_judging
+    "side_not_run",  # test_blind_judging
     "pattern_engine_missing",  # test_planted_secrets
     "redact_pattern_unusable",  # test_planted_secrets
     "second_look_missing",  # test_planted_secrets

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from operations import judges
+from operations.assessing import deals, rules, storing
+from operations.assessing.subjects import Subject, subject_of
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.discovery import find
-from operations.importers import stored
-from operations.importers._assessment_csv import write_assessment_csv
 from operations.importers._rows import SourceRefused, read_by
+from operations.importers.batches import BatchOrSelection, selection_of
 from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
-from operations.judges._judge import Evidence, Judge, RuleSettings
+from operations.judges._linear import JudgeEngineMissing
 from operations.reading import counted
 from operations.tuning import judging
-from operations.tuning.batches import find_batch, has_records
-from storage import contents
 from storage.errors import NextCall
-from storage.holdout import UNTOLD, HoldoutStaysUnseen, cases_for_work, records_for_work, require_opened
+from storage.holdout import HoldoutStaysUnseen, require_opened
 from storage.projection import State, UnknownObject
-from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
+from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.rounds import ACTIVE, Round
@@ -39,6 +36,9 @@ class SpecGiven(Model):
     dimensions: Annotated[list[str], Field(min_length=1, max_length=20, description="The first is the primary one.")]
     dimension_rules: Annotated[dict[str, str], Field(description="Dimension → the rule by which it passes.")]
     denominator_rule: Annotated[str, Field(description="Which Records count.")] = "every slot of the plan"
+    not_applicable_rules: Annotated[
+        dict[str, str], Field(description="Dimension → when it does not apply; else no verdict is not_applicable.")
+    ] = {}
 
 
 class CalibrationGiven(Model):
@@ -50,17 +50,25 @@ class CalibrationGiven(Model):
 class JudgerGiven(Model):
     version: Annotated[str, Field(min_length=1)] = "1"
     method: Annotated[
-        Literal["client", "exact", "contains"],
-        Field(description="client: you send rows. exact, contains: ATK compares the output with the expected answer."),
+        Literal["client", "exact", "contains", "regex", "numeric", "json_equality", "json_subset", "json_schema"],
+        Field(description="client: you send rows. Otherwise ATK compares the output with the expected answer."),
     ] = "client"
     readiness: Literal["calibrated", "uncalibrated"] = "uncalibrated"
     dimension: Annotated[str | None, Field(description="What a rule judges. Default: the first dimension.")] = None
-    settings: Annotated[dict[str, Any], Field(description="Of a rule: ignore_case, strip, json_field.")] = {}
+    settings: Annotated[
+        dict[str, Any],
+        Field(
+            description="Of a rule: ignore_case, strip, json_field. regex: pattern, whole, absent. numeric: "
+            "absolute_tolerance, relative_tolerance, take (whole, first, last, only), thousands. json_*: document "
+            "(whole, fenced). json_equality: ignore_order, ignore_fields. json_subset: lists (same_length, any_order). "
+            "json_schema: schema."
+        ),
+    ] = {}
     calibration_examples: list[CalibrationGiven] = []
 
 
 class RowGiven(Model):
-    record_id: ObjectId
+    record_id: Annotated[ObjectId, Field(description="A Record; of a deal, an item.")]
     verdict: Literal["pass", "fail", "unknown", "not_applicable"]
     dimension: Annotated[str | None, Field(description="Needed where there are several.")] = None
     reason: str = ""
@@ -71,7 +79,9 @@ class RowGiven(Model):
 
 
 class StoreAssessmentRequest(WriteRequest):
-    batch_id: ObjectId
+    batch_id: Annotated[ObjectId | None, Field(description="The batch, run or imported.")] = None
+    selection_id: Annotated[ObjectId | None, Field(description="Or some of its Records; never compared.")] = None
+    deal_id: Annotated[ObjectId | None, Field(description="Or what next_judgements dealt: both sides at once.")] = None
     spec_id: Annotated[ObjectId | None, Field(description="A specification stored before.")] = None
     evaluation_spec: Annotated[SpecGiven | None, Field(description="A specification, whole.")] = None
     judger_id: Annotated[ObjectId | None, Field(description="A judger stored before.")] = None
@@ -83,11 +93,16 @@ class StoreAssessmentRequest(WriteRequest):
     supersede_reason: Annotated[
         str | None, Field(min_length=1, description="Why the batch is judged again by this judger.")
     ] = None
+    missing_from: Annotated[int, Field(ge=0, description="Missing verdicts that a refusal lists begin here.")] = 0
 
 
 class StoreAssessmentResponse(Response):
-    assessment_id: ObjectId
-    batch_id: ObjectId
+    assessment_id: Annotated[ObjectId | None, Field(description="null for a deal.")] = None
+    left_assessment_id: Annotated[ObjectId | None, Field(description="Of a deal, as the right one.")] = None
+    right_assessment_id: ObjectId | None = None
+    batch_id: ObjectId | None = None
+    selection_id: ObjectId | None = None
+    deal_id: ObjectId | None = None
     spec_id: ObjectId
     judger_id: ObjectId
     round_id: ObjectId | None
@@ -95,7 +110,7 @@ class StoreAssessmentResponse(Response):
     counts: Annotated[dict[str, dict[str, int]], Field(description="Dimension → verdict → how many Records.")]
     failed_case_ids: Annotated[dict[str, list[str]], Field(description="Dimension → Cases that failed; the first 20.")]
     supersedes: str | None
-    csv_sha256: str
+    csv_sha256: str | None = None
 
 
 @operation(
@@ -105,6 +120,10 @@ class StoreAssessmentResponse(Response):
         judging.JudgementInvalid,
         judging.AssessmentStands,
         judging.BatchNotReadable,
+        judging.JudgedTogether,
+        judging.DealJudged,
+        BatchOrSelection,
+        JudgeEngineMissing,
         HoldoutStaysUnseen,
         HoldoutKeyMissing,
         VerdictsRefused,
@@ -139,83 +158,126 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
 
     Specification and judger are stored once and named by id afterwards. Rows are short: record_id, verdict, reason;
     validity, evidence and judger have defaults. Coverage is complete or the assessment is refused. A batch has one
-    current assessment by a judger; another one needs supersede_reason.
+    current assessment by a judger; another one needs supersede_reason. A selection's assessment is never compared.
+    With deal_id the rows are about dealt items, and both sides get their assessment together.
     """
-    names = _imported(request.batch_id, context)
-    with context.transaction() as tx:
-        batch, judged = _judged(request.batch_id, tx.state, context, names)
-        _require_named(request, tx.state)
-        spec = _spec(request, tx.state, tx.new_id("spec"))
-        judger = _judger(request, tx.state, tx.new_id("judger"))
-        if judger.method == "client" and isinstance(batch, Batch):
+    if request.deal_id is not None:
+        return _of_deal(request, request.deal_id, context)
+    early = _early(request, context)
+    with context.transaction() as tx, context.project.staging("assessments") as staging:
+        selection = selection_of(tx.state, request.batch_id, request.selection_id)
+        batch_id = selection.batch_id if selection else str(request.batch_id)
+        subject = early.subject if early else subject_of(context.project, tx.state, batch_id, selection)
+        spec = _spec(request, batch_id, tx.state, tx.new_id("spec"))
+        judger = _judger(request, batch_id, tx.state, tx.new_id("judger"))
+        rules.require_usable(context.project, judger, batch_id)
+        if judger.method == "client" and isinstance(subject.batch, Batch):
             later = "Judge it then, or name a judger that is a rule: that one may judge it now, unseen."
-            require_opened(tx.state, batch, subject=f"Some of {batch.id}", instead=later)
+            require_opened(tx.state, subject.batch, subject=f"Some of {batch_id}", instead=later)
         for stored in (spec, judger):
             if stored.id not in tx.state.objects.get(stored.kind, {}):
                 tx.put(stored)
-        standing = judging.current(tx.state.all(Assessment), batch.id, judger.digest, spec.digest)
-        if standing is not None and not (request.supersede_reason or "").strip():
-            raise judging.AssessmentStands(batch_id=batch.id, judger_id=judger.id, assessment_id=standing.id)
-        given = [*_client_rows(request, context), *_rule_rows(context, tx.state, batch, spec, judger)]
-        rows = expand_rows(given, list(judged.case_ids), spec.dimensions, batch.id, judger.method)
-        masked = [VerdictRow.model_validate(context.project.masker.value(r.model_dump(mode="json"))) for r in rows]
-        with context.project.staging("assessments") as staging:
-            assessment_id = tx.new_id("assessment")
-            written = staging.write("assessment.csv", [write_assessment_csv(masked)])
-            tx.place(staging, f"assessments/{assessment_id}")
-            assessment = tx.put(
-                Assessment(
-                    id=assessment_id,
-                    batch_id=batch.id,
-                    spec_id=spec.id,
-                    spec_digest=spec.digest,
-                    judger_id=judger.id,
-                    judger_digest=judger.digest,
-                    judger_readiness=judger.readiness,
-                    csv_sha256=written.sha256,
-                    row_count=len(rows),
-                    counts=_counts(rows),
-                    supersedes=standing.id if standing else None,
-                    supersede_reason=request.supersede_reason if standing else None,
-                    created_at=context.timestamp,
-                )
-            )
-            return tx.commit(_response(assessment, judged, rows, tx.state))
+        standing = storing.standing_one(tx, subject, spec, judger, request.supersede_reason)
+        dimension = judger.dimension or spec.dimensions[0]
+        ruled = early.rows if early else rules.rows_of(context.project, tx.state, subject, judger, dimension)
+        rows = _whole([*_client_rows(request, context), *ruled], list(subject.names), spec, batch_id, judger, request)
+        found = storing.put(
+            tx, staging, subject, rows, spec=spec, judger=judger, standing=standing, made=_made(request, context)
+        )
+        return tx.commit(_response(found, subject, rows, tx.state))
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """What a verdict may be about: the Records of a batch, in order, each with the Case or trace that it is of."""
+class _Early:
+    """What an import holds and what a rule says of it: found before the lock is taken, for there may be much."""
 
-    batch: Batch | ImportedBatch
-    case_ids: Mapping[str, str]
-
-    @property
-    def round_id(self) -> str | None:
-        return self.batch.round_id if isinstance(self.batch, Batch) else None
+    subject: Subject
+    rows: list[rules.Row]
 
 
-def _imported(batch_id: str, context: Context) -> dict[str, str]:
-    """Returns what the Records of an import are of; empty for a run. Asked before the lock: there may be many."""
-    state = context.project.state()
-    batch = find_batch(state, batch_id)
-    lines = stored.records(context.project, state, batch_id) if isinstance(batch, ImportedBatch) else ()
-    return {r["id"]: str(r.get("case_id") or r["source"]["trace_id"] or r["id"]) for r in lines}
+def _early(request: StoreAssessmentRequest, context: Context) -> _Early | None:
+    project, state = context.project, context.project.state()
+    selection = selection_of(state, request.batch_id, request.selection_id)
+    batch_id = selection.batch_id if selection else str(request.batch_id)
+    if state.find(ImportedBatch, batch_id) is None:
+        return None
+    subject = subject_of(project, state, batch_id, selection)
+    spec = _spec(request, batch_id, state, "spec-0-none")
+    judger = _judger(request, batch_id, state, "judger-0-none")
+    rules.require_usable(project, judger, batch_id)
+    return _Early(subject, list(rules.rows_of(project, state, subject, judger, judger.dimension or spec.dimensions[0])))
 
 
-def _judged(
-    batch_id: str, state: State, context: Context, names: dict[str, str]
-) -> tuple[Batch | ImportedBatch, _Judged]:
-    batch = find_batch(state, batch_id)
-    if not has_records(batch):
-        made = 0 if isinstance(batch, ImportedBatch) else sum(batch.counts.values())
-        raise judging.BatchNotReadable(batch_id=batch.id, status=batch.status, records=made)
-    if isinstance(batch, ImportedBatch):
-        return batch, _Judged(batch, names)
-    return batch, _Judged(batch, {r.id: r.case_id for r in contents.records(context.project, state, batch_id)})
+def _of_deal(request: StoreAssessmentRequest, deal_id: str, context: Context) -> StoreAssessmentResponse:
+    """Stores both sides' Assessments from the verdicts on what was dealt."""
+    project = context.project
+    with context.transaction() as tx, project.staging("assessments") as one, project.staging("assessments") as other:
+        deal = tx.state.get(Deal, deal_id)
+        _require_alone(request, deal)
+        spec, judger = tx.state.get(EvaluationSpec, deal.spec_id), tx.state.get(Judger, deal.judger_id)
+        dealt = deals.read(project, tx.state, deal)
+        tokens = [item.token(deal.id) for item in dealt.items]
+        given = _whole(_client_rows(request, context), tokens, spec, deal.id, judger, request)
+        verdicts = deals.Verdicts(deal, dealt, given, timeout_is_failure=deals.is_timeout_failure(tx.state, deal))
+        made = {**_made(request, context), "deal_id": deal.id}
+        stored = []
+        for batch_id, staging in ((deal.left_batch_id, one), (deal.right_batch_id, other)):
+            subject = subject_of(project, tx.state, batch_id)
+            standing = storing.standing_one(tx, subject, spec, judger, request.supersede_reason)
+            side = verdicts.rows(subject.records, spec.dimensions)
+            rows = expand_rows(side, list(subject.names), spec.dimensions, batch_id, judger.method)
+            found = storing.put(tx, staging, subject, rows, spec=spec, judger=judger, standing=standing, made=made)
+            stored.append(_response(found, subject, rows, tx.state))
+        tx.put(deal.model_copy(update={"assessment_ids": tuple(str(each.assessment_id) for each in stored)}))
+        return tx.commit(_both(deal, stored))
 
 
-def _require_named(request: StoreAssessmentRequest, state: State) -> None:
+def _require_alone(request: StoreAssessmentRequest, deal: Deal) -> None:
+    if deal.assessment_ids:
+        raise judging.DealJudged(deal_id=deal.id, round_id=deal.round_id, assessment_ids=list(deal.assessment_ids))
+    problem = None
+    if request.batch_id is not None or request.selection_id is not None:
+        problem = f"{deal.id} is of both sides' batches, and another one is named beside it"
+    elif request.evaluation_spec is not None or request.judger is not None:
+        problem = f"{deal.id} is judged under {deal.spec_id} by {deal.judger_id}, and another is given whole"
+    elif request.spec_id not in (None, deal.spec_id) or request.judger_id not in (None, deal.judger_id):
+        problem = f"{deal.id} is judged under {deal.spec_id} by {deal.judger_id}, and another is named"
+    if problem:
+        raise judging.JudgedTogether(problem=problem)
+
+
+def _made(request: StoreAssessmentRequest, context: Context) -> dict[str, Any]:
+    return {"supersede_reason": request.supersede_reason, "created_at": context.timestamp}
+
+
+def _whole(  # noqa: PLR0913, PLR0917 - what is judged, by whom, and how it was asked
+    rows: Iterable[Mapping[str, Any]],
+    ids: Sequence[str],
+    spec: EvaluationSpec,
+    batch_id: str,
+    judger: Judger,
+    request: StoreAssessmentRequest,
+) -> list[VerdictRow]:
+    return expand_rows(
+        rows,
+        ids,
+        spec.dimensions,
+        batch_id,
+        judger.method,
+        exempt=spec.not_applicable_rules,
+        missing_from=request.missing_from,
+    )
+
+
+def _spec(request: StoreAssessmentRequest, batch_id: str, state: State, new_id: str) -> EvaluationSpec:
+    _require_named(request, batch_id, state)
+    known = state.all(EvaluationSpec)
+    if request.evaluation_spec is not None:
+        return judging.spec_from(request.evaluation_spec.model_dump(mode="json"), new_id, batch_id, known)
+    return state.get(EvaluationSpec, str(request.spec_id))
+
+
+def _require_named(request: StoreAssessmentRequest, batch_id: str, state: State) -> None:
     missing: dict[str, list[str]] = {}
     if request.spec_id and request.evaluation_spec is None:
         state.get(EvaluationSpec, request.spec_id)
@@ -224,37 +286,14 @@ def _require_named(request: StoreAssessmentRequest, state: State) -> None:
     if request.judger is None and not request.judger_id:
         missing["judger"] = [j.id for j in state.all(Judger)[-3:]]
     if missing:
-        raise judging.JudgementUnspecified.of(request.batch_id, missing)
+        raise judging.JudgementUnspecified.of(batch_id, missing)
 
 
-def _spec(request: StoreAssessmentRequest, state: State, new_id: str) -> EvaluationSpec:
-    known = state.all(EvaluationSpec)
-    if request.evaluation_spec is not None:
-        return judging.spec_from(request.evaluation_spec.model_dump(mode="json"), new_id, request.batch_id, known)
-    return state.get(EvaluationSpec, str(request.spec_id))
-
-
-def _judger(request: StoreAssessmentRequest, state: State, new_id: str) -> Judger:
+def _judger(request: StoreAssessmentRequest, batch_id: str, state: State, new_id: str) -> Judger:
     known = state.all(Judger)
     if request.judger is not None:
-        _check_settings(request, request.judger)
-        return judging.judger_from(request.judger.model_dump(mode="json"), new_id, request.batch_id, known)
+        return judging.judger_from(request.judger.model_dump(mode="json"), new_id, batch_id, known)
     return state.get(Judger, str(request.judger_id))
-
-
-def _check_settings(request: StoreAssessmentRequest, judger: JudgerGiven) -> None:
-    if judger.method == "client":
-        return
-    try:
-        RuleSettings.model_validate(judger.settings)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        problem = f"settings.{'.'.join(str(p) for p in first['loc'])}: {first['msg']}; a rule has {_settings()}"
-        raise judging.JudgementInvalid(batch_id=request.batch_id, field="judger", problem=problem) from None
-
-
-def _settings() -> str:
-    return ", ".join(RuleSettings.model_fields)
 
 
 def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict[str, Any]]:
@@ -263,60 +302,6 @@ def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict
         with read_by("store_assessment"):
             rows += read_rows_file(os.path.join(context.root, os.path.expanduser(request.rows_file)))
     return rows
-
-
-def _rule_rows(
-    context: Context,
-    state: State,
-    batch: Batch | ImportedBatch,
-    spec: EvaluationSpec,
-    judger: Judger,
-) -> list[dict[str, Any]]:
-    """Runs the judger's rule over every Record; no rows for a judger that is the client."""
-    if judger.method == "client":
-        return []
-    if isinstance(batch, ImportedBatch):
-        problem = f"the rule {judger.method} compares with the Cases of a dataset, and an import has none; send rows"
-        raise judging.JudgementInvalid(batch_id=batch.id, field="judger", problem=problem)
-    records = records_for_work(context.project, contents.records(context.project, state, batch.id))
-    rule: Judge = find(judges, Judge)[judger.method]
-    ran = (c for c in contents.cases(context.project, state, batch.dataset_id) if c.id in batch.case_ids)
-    cases = {c.id: c for c in cases_for_work(context.project, ran)}
-    value = state.find(Round, batch.round_id)
-    late = bool(value and value.plan and value.plan.timeout_is_failure)
-    settings, masker = RuleSettings.model_validate(judger.settings), context.project.masker
-    rows = []
-    for record in records:
-        case = cases[record.case_id]
-        evidence = Evidence(
-            expected=case.expected,
-            expected_present=case.expected_present,
-            output=record.output,
-            output_truncated=record.execution.stdout_truncated,
-            status=record.execution.status,
-        )
-        found = rule.judge(evidence, masker, settings, timeout_is_failure=late)
-        if case.usage == "holdout":
-            found = replace(found, reason=UNTOLD)
-        rows.append(
-            {
-                "record_id": record.id,
-                "dimension": judger.dimension or spec.dimensions[0],
-                "verdict": found.verdict,
-                "reason": found.reason,
-                "validity": found.validity,
-                "validity_reason": found.reason if found.validity != "valid" else "",
-            }
-        )
-    return rows
-
-
-def _counts(rows: Sequence[VerdictRow]) -> dict[str, dict[Any, int]]:
-    counts: dict[str, dict[Any, int]] = {}
-    for row in rows:
-        own = counts.setdefault(row.dimension, {})
-        own[row.verdict] = own.get(row.verdict, 0) + 1
-    return counts
 
 
 def _fitting(ids: list[str], room: int) -> list[str]:
@@ -340,8 +325,8 @@ def _to_round(batch: Batch | ImportedBatch, found: Assessment, state: State) -> 
     return NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})
 
 
-def _response(found: Assessment, judged: _Judged, rows: Sequence[VerdictRow], state: State) -> StoreAssessmentResponse:
-    batch, cases = judged.batch, judged.case_ids
+def _response(found: Assessment, judged: Subject, rows: Sequence[VerdictRow], state: State) -> StoreAssessmentResponse:
+    batch, cases = judged.batch, judged.names
     failed: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.verdict == "fail":
@@ -358,6 +343,7 @@ def _response(found: Assessment, judged: _Judged, rows: Sequence[VerdictRow], st
         else [],
         assessment_id=found.id,
         batch_id=batch.id,
+        selection_id=judged.selection.id if judged.selection else None,
         spec_id=found.spec_id,
         judger_id=found.judger_id,
         round_id=judged.round_id,
@@ -367,4 +353,31 @@ def _response(found: Assessment, judged: _Judged, rows: Sequence[VerdictRow], st
         supersedes=found.supersedes,
         csv_sha256=found.csv_sha256,
         next=steps(*calls),
+    )
+
+
+def _both(deal: Deal, sides: Sequence[StoreAssessmentResponse]) -> StoreAssessmentResponse:
+    """Both sides in one answer, their counts added up: which of them did better is for the comparison to say."""
+    counts: dict[str, dict[str, int]] = {}
+    for side in sides:
+        for dimension, own in side.counts.items():
+            total = counts.setdefault(dimension, {})
+            for verdict, count in own.items():
+                total[verdict] = total.get(verdict, 0) + count
+    left, right = (str(side.assessment_id) for side in sides)
+    both = {"round_id": deal.round_id, "mode": deal.mode, "left_assessment_id": left, "right_assessment_id": right}
+    return StoreAssessmentResponse(
+        message=f"{counted(deal.item_count, 'dealt item')} judged: {left} and {right} hold the verdicts of both sides.",
+        warnings=list(dict.fromkeys(warning for side in sides for warning in side.warnings)),
+        left_assessment_id=left,
+        right_assessment_id=right,
+        deal_id=deal.id,
+        spec_id=deal.spec_id,
+        judger_id=deal.judger_id,
+        round_id=deal.round_id,
+        row_count=sum(side.row_count for side in sides),
+        counts=counts,
+        failed_case_ids={},
+        supersedes=None,
+        next=steps(NextCall("compare_and_gate", both), NextCall("read_record", {"record_id": left, "field": "rows"})),
     )

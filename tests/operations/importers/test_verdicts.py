@@ -5,6 +5,7 @@ import json
 import pytest
 
 from operations.importers import _rows, expand_rows, read_rows_file, verdicts, write_assessment_csv
+from operations.importers.verdicts import AssessmentIncomplete, NotApplicableWithoutRule
 
 BATCH = "batch-1-abcd"
 RECORDS = [f"{BATCH}.0", f"{BATCH}.1"]
@@ -127,3 +128,49 @@ def test_the_sentence_about_missing_verdicts_counts_what_it_does_not_name():
     assert text.startswith("11 verdicts are needed and 11 of them missing")
     assert text.count(" in correct") == 6
     assert "and 5 more" in text
+
+
+def test_missing_verdicts_are_listed_page_by_page():
+    records = [f"batch-1-abcd.{n}" for n in range(1, 51)]
+    listed, start = [], 0
+    while start is not None:
+        with pytest.raises(AssessmentIncomplete) as caught:
+            expand_rows([], records, ["a"], "batch-1-abcd", "client", missing_from=start)
+        listed += caught.value.missing
+        start = caught.value.next_missing_from
+    assert listed == [f"{record} in a" for record in records]
+
+
+def test_dimension_that_need_not_apply_is_named_by_a_rule():
+    row = {"record_id": "batch-1-abcd.1", "verdict": "not_applicable"}
+    given = ([row], ["batch-1-abcd.1"], ["a"], "batch-1-abcd", "client")
+    assert expand_rows(*given, exempt={"a"})[0].verdict == "not_applicable"
+    with pytest.raises(NotApplicableWithoutRule):
+        expand_rows(*given, exempt={"b"})
+
+
+def test_hundred_thousand_references_are_looked_up_and_not_searched_for():
+    class Records(list):
+        reads = 0
+
+        def __iter__(self):
+            Records.reads += 1
+            return super().__iter__()
+
+        def __contains__(self, _):
+            raise AssertionError("searched")
+
+    records = Records(f"batch-1-abcd.{n}" for n in range(1, 5_001))
+    everyone = [{"batch_id": "batch-1-abcd", "evidence_id": f"batch-1-abcd.{n}"} for n in range(1, 20)]
+    rows = [
+        {
+            "record_id": r,
+            "verdict": "pass",
+            "evidence_refs": [{"batch_id": "batch-1-abcd", "evidence_id": r}, *everyone],
+        }
+        for r in list(records)
+    ]
+    before = Records.reads
+    found = expand_rows(rows, records, ["a"], "batch-1-abcd", "client")
+    assert sum(len(row.evidence_refs) for row in found) == 100_000
+    assert Records.reads - before == 1

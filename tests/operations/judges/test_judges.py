@@ -2,6 +2,7 @@
 
 import json
 import types
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from operations.judges._judge import Evidence, Judge, RuleSettings, judge
 from operations.judges.contains import contains
 from operations.judges.exact import exact
 from storage.masking import Masker
+from storage.schema.assessments import JudgeMethod
 
 MASKER = Masker(b"k" * 32)
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -27,7 +29,9 @@ def verdict(which, expected, output, settings=None, **more):
 
 
 def test_each_judge_is_found_by_its_module():
-    assert dict(find(operations.judges, Judge)) == {"contains": contains, "exact": exact}
+    found = find(operations.judges, Judge)
+    assert (found["contains"], found["exact"]) == (contains, exact)
+    assert set(found) == set(get_args(JudgeMethod)) - {"client"}
     assert exact.description.startswith("Passes when")
 
 
