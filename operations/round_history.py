@@ -50,7 +50,7 @@ class RoundHistory:
         self.statuses[now.id] = now.status
         if now.plan_digest is not None:
             self.plans[now.id] = now.plan_digest
-        if before is None and now.status != "analysis_only":
+        if before is None and now.status != ("finalizing" if now.external_fix else "analysis_only"):
             yield Finding(place(now), f"begins as {now.status} (record {number})")
         if before not in (None, now.status) and now.status not in FOLLOWS.get(str(before), ()):
             yield Finding(place(now), f"goes from {before} to {now.status} (record {number}), which no operation does")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from operations import validations
+from operations import external_fixes, validations
 from operations.assessing import rechecking
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
@@ -33,7 +33,7 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 from storage.verification import Finding
 from storage.views import place
 
@@ -96,7 +96,7 @@ def _replayed(project: Project, frames: list[Frame], report: Report, progress: P
         made = frame.body.get("objects", {}) if frame.body["kind"] in ("operation", "intent") else {}
         for raw in made.get("round", {}).values():
             report.findings += _planned(raw, report.checked)
-        if "validation" in made or "decision" in made:
+        if made.keys() & {"validation", "external_validation", "decision"}:
             state = _folded(state, due, report, project)
             due = []
             progress(f"record {frame.body['n']}")
@@ -118,6 +118,9 @@ def _decided(project: Project, before: State, frame: Frame, checked: Counter[str
     for raw in frame.body["objects"].get("validation", {}).values():
         checked["Validations"] += 1
         yield from _compared_again(project, before, Validation.model_validate(raw))
+    for raw in frame.body["objects"].get("external_validation", {}).values():
+        checked["validations of repairs"] += 1
+        yield from _repaired_again(project, before, ExternalValidation.model_validate(raw))
     for raw in frame.body["objects"].get("decision", {}).values():
         checked["Decisions"] += 1
         yield from _decided_again(before, Decision.model_validate(raw))
@@ -166,6 +169,14 @@ def _compared_again(project: Project, before: State, known: Validation) -> Itera
             yield Finding(path, f"says {name} {_short(getattr(known, name))}; made again it is {_short(right)}")
 
 
+def _repaired_again(project: Project, before: State, known: ExternalValidation) -> Iterator[Finding]:
+    try:
+        for problem in external_fixes.made_again(project, before, known):
+            yield Finding(place(known), problem)
+    except AtkError as error:
+        yield Finding(place(known), f"cannot be made again: {error}")
+
+
 def _subject(value: Round, plan: Plan, known: Validation, before: State) -> validations.Subject:
     if known.mode == "final":
         return validations.of_round(value, plan, before)
@@ -174,6 +185,10 @@ def _subject(value: Round, plan: Plan, known: Validation, before: State) -> vali
 
 def _decided_again(before: State, known: Decision) -> Iterator[Finding]:
     path = place(known)
+    if known.action == "complete_external_fix":
+        if problem := external_fixes.unfounded(before, known):
+            yield Finding(path, problem)
+        return
     found = _grounds(before, known)
     newest = found[-1] if found else None
     if known.validation_id is not None and (newest is None or newest.id != known.validation_id):

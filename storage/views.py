@@ -26,6 +26,7 @@ _PLACES = {
     "issue": "rounds/{round_id}/issues/{id}.json",
     "candidate": "rounds/{round_id}/candidates/{id}.json",
     "validation": "rounds/{round_id}/validations/{id}.json",
+    "external_validation": "rounds/{round_id}/validations/{id}.json",
     "approval": "approvals/{id}.json",
     "decision": "rounds/{round_id}/decisions/{id}.json",
     "probe": "evidence/{id}/manifest.json",

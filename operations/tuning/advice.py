@@ -174,10 +174,7 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
             return [lifecycle.rejecting(value.id, pending.id)]
         return _for_candidate(value, pending, batches, assessments, validations)
     if value.status == "finalizing":
-        if not value.accepted_candidate_ids:
-            ending = {"round_id": value.id, "action": "close_without_adoption"}
-            return [NextCall("finish_round", ending, {"reason": "nothing is kept"})]
-        return _for_final(value, batches, assessments, validations)
+        return _for_ending(value, batches, assessments, validations)
     drafted = sum(c.round_id == value.id for c in candidates)
     free, side = _means(value, None, batches, candidates, validations)
     more = value.plan is not None and drafted < value.plan.budget.candidates and side <= free
@@ -222,6 +219,32 @@ def _for_candidate(
         action = "keep" if newest[-1].result == "pass" else "reject"
         return [NextCall("decide_candidate", {**named, "action": action}, {"reason": "why"})]
     return _compared(value, (pending.parent_revision_id, str(pending.revision_id)), "incremental", batches, assessments)
+
+
+def _for_ending(
+    value: Round, batches: Sequence[Batch], assessments: Sequence[Assessment], validations: Sequence[Validation]
+) -> list[NextCall]:
+    if value.external_fix is not None:
+        return _for_repair(value, batches, assessments)
+    if not value.accepted_candidate_ids:
+        ending = {"round_id": value.id, "action": "close_without_adoption"}
+        return [NextCall("finish_round", ending, {"reason": "nothing is kept"})]
+    return _for_final(value, batches, assessments, validations)
+
+
+def _for_repair(value: Round, batches: Sequence[Batch], assessments: Sequence[Assessment]) -> list[NextCall]:
+    """Runs and judges the baseline, has the repair validated, and ends."""
+    batch = _batch(value, value.baseline_revision_id, "final", batches)
+    if batch is None:
+        return [_run(value, value.baseline_revision_id, "final", batches)]
+    judged = [a.id for a in assessments if a.batch_id == batch.id]
+    if not judged:
+        return [_judge(value, batch.id)]
+    named = {"round_id": value.id}
+    return [
+        NextCall("validate_external_fix", {**named, "assessment_id": judged[-1]}),
+        NextCall("finish_round", {**named, "action": "complete_external_fix"}, {"reason": "it passed"}),
+    ]
 
 
 def _for_final(

@@ -78,7 +78,9 @@ def account(value: Round, plan: Plan, batches: Iterable[Batch]) -> Account:
     used = sum(_charged(b, own, lost) for b in own)
     done = {b.revision_id for b in own if b.phase == "final" and b.status in USABLE}
     sides = [value.baseline_revision_id, value.current_revision_id]
-    if value.baseline_revision_id == value.current_revision_id:
+    if value.external_fix is not None:  # one side: nothing is compared
+        missing = 0 if value.baseline_revision_id in done else 1
+    elif value.baseline_revision_id == value.current_revision_id:
         missing = 2 - (1 if value.baseline_revision_id in done else 0)
     else:
         missing = sum(revision not in done for revision in sides)

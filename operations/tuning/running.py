@@ -178,7 +178,7 @@ def require_kept(value: Round) -> None:
     Raises:
         NothingToValidate: No candidate is accepted, so there is nothing to hold against the baseline.
     """
-    if not value.accepted_candidate_ids:
+    if not value.accepted_candidate_ids and value.external_fix is None:
         raise NothingToValidate(round_id=value.id)
 
 

@@ -112,6 +112,7 @@ class Decision(Record):
         "rollback",
         "complete",
         "complete_with_override",
+        "complete_external_fix",
         "close_without_adoption",
         "abandon",
     ]

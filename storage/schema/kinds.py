@@ -16,7 +16,7 @@ from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 
 KINDS: dict[str, type[Record]] = {
     kind.kind: kind
@@ -34,6 +34,7 @@ KINDS: dict[str, type[Record]] = {
         Issue,
         Candidate,
         Validation,
+        ExternalValidation,
         Decision,
         Approval,
         Probe,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from storage.schema.approvals import HowConfirmed
 from storage.schema.base import Commit, Digest, ObjectId, Record, Value
 from storage.schema.probes import ProbePermission
 from storage.schema.projects import Preparation
@@ -146,6 +147,16 @@ class Pause(Value):
     """Each path that was put away with its entry before and after (storage.checkpoints.Change)."""
 
 
+class ExternalFix(Value):
+    """A repair made outside the project, which a Round without candidates validates."""
+
+    component_identity: str
+    """What was repaired, and in which version: the caller's words."""
+    reason: str
+    risk: str
+    recorded_as: HowConfirmed
+
+
 class Round(Record):
     """A Round as it stands."""
 
@@ -182,6 +193,7 @@ class Round(Record):
     transitions: tuple[Transition, ...] = ()
     reused_baseline: bool = False
     """Whether its baseline is the Revision at which the Round before it ended, and not one of its own."""
+    external_fix: ExternalFix | None = None
 
 
 class Revision(Record):

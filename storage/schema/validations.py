@@ -186,6 +186,24 @@ class Validation(Record):
         return summarise(self.result, self.reasons, self.limitations, self.statistics)
 
 
+class ExternalValidation(Record):
+    """Whether the baseline passes every frozen Case after a repair that was made outside the project."""
+
+    kind: ClassVar[str] = "external_validation"
+
+    round_id: ObjectId
+    component_identity: str
+    issue_ids: tuple[ObjectId, ...]
+    revision_id: ObjectId
+    batch_id: ObjectId
+    assessment_id: ObjectId
+    result: Result
+    reasons: tuple[str, ...]
+    plan_digest: Digest
+    table_digest: Digest
+    created_at: str
+
+
 class Look(Value):
     """How often a Case has been among the targets of an incremental comparison, over all candidates and Rounds."""
 

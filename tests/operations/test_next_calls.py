@@ -59,6 +59,8 @@ ELSEWHERE = {
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
+    "external_fix_not_shown",  # test_external_fixes
+    "external_fix_refused",  # test_external_fixes
     "holdout_exposed",  # test_blind_holdout
     "holdout_key_missing",  # test_blind_holdout
     "holdout_key_unusable",  # tests/storage/test_sealing

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from operations import confirming, external_fixes
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, NextStep, Response, WriteRequest, operation, steps
 from operations.execution.permitting import (
     MOST_PERMISSIONS,
     ProbePermissionGiven,
@@ -16,8 +17,10 @@ from operations.execution.permitting import (
     permissions,
 )
 from operations.reading import counted
+from operations.reusing import PreviousRoundMissing, RevisionNotReusable, reused
 from operations.tuning import lifecycle
 from operations.tuning.batches import find_batch, has_records
+from operations.tuning.external_fix import ExternalFixRefused
 from operations.tuning.identity import declared_inputs
 from storage import effects
 from storage.checkpoints import Change, build_tree, commit_tree, draft_changes, inverse
@@ -25,7 +28,6 @@ from storage.errors import AtkError, NextCall
 from storage.projection import UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
-from storage.schema.candidates import Candidate
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, NO_REVISION, NULL_COMMIT, Revision, Round
 from storage.schema.traces import ImportedBatch
@@ -70,29 +72,11 @@ class PreviousRoundOpen(AtkError):
     status: str
 
 
-@dataclass(kw_only=True, eq=False)
-class PreviousRoundMissing(AtkError):
-    """A Revision is to be reused, and nothing says of which Round."""
-
-    message = "reuse_revision needs previous_round_id: the Round that is over and whose last Revision is taken."
-    next_calls = (
-        NextCall("create_round", {"reuse_revision": True}, {"previous_round_id": "a Round that is over"}),
-        NextCall("get_status"),
-    )
-
-
-@dataclass(kw_only=True, eq=False)
-class RevisionNotReusable(AtkError):
-    """The baseline cannot be the Revision at which the previous Round ended."""
-
-    message = (
-        "The Revision at which {round_id} ended cannot be the baseline: {problem}. Leave reuse_revision out: the Round "
-        "then has a baseline of its own."
-    )
-    next_calls = (NextCall("create_round", {"previous_round_id": "{round_id}"}),)
-
-    round_id: str
-    problem: str
+class ExternalFixAuthorization(Model):
+    source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
+    action: Literal["validate_external_fix"]
+    reason: Annotated[str, Field(min_length=1)]
+    risk: Annotated[str, Field(min_length=1)]
 
 
 class CreateRoundRequest(WriteRequest):
@@ -107,6 +91,13 @@ class CreateRoundRequest(WriteRequest):
     reuse_revision: Annotated[
         bool, Field(description="Take the Revision at which previous_round_id ended as the baseline, under its id.")
     ] = False
+    external_fix_identity: Annotated[
+        str | None,
+        Field(min_length=1, description="What was repaired elsewhere, with its version: this Round validates that."),
+    ] = None
+    external_fix_authorization: Annotated[
+        ExternalFixAuthorization | None, Field(description="As the person gave it, for external_fix_identity.")
+    ] = None
     adopt: Annotated[
         Literal["worktree"] | None,
         Field(
@@ -143,6 +134,8 @@ class CreateRoundResponse(Response):
         PreviousRoundOpen,
         PreviousRoundMissing,
         RevisionNotReusable,
+        ExternalFixRefused,
+        confirming.NotConfirmed,
         ProbePermissionInvalid,
         UnknownObject,
         ResourceBusy,
@@ -209,10 +202,12 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
                 raise lifecycle.FilesInTheWay(paths=[shown_path(git, path) for path in dirty])
             left_alone = [shown_path(git, path) for path in (*around.dirty, *around.untracked)]
             adopted = [shown_path(git, change.path) for change in changes]
-        reused = _reused(request, tx, project, head, around) if request.reuse_revision else None
-        value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit, reused)
-        if reused is None:
+        taken = reused(request.previous_round_id, tx, project, head, around) if request.reuse_revision else None
+        value, revision = _opened(request, context, tx, round_id, head, around, adopt_commit, taken)
+        if taken is None:
             tx.put(revision)
+        if request.external_fix_identity:
+            value = external_fixes.opened(_asked(request, request.external_fix_identity), context, tx, value)
         tx.put(lifecycle.changed(value, probe_permissions=permitted))
         response = CreateRoundResponse(
             message=f"{round_id} is open at {head.commit[:12]}; its baseline is {revision.id}.",
@@ -224,10 +219,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             left_alone=left_alone[:20],
             adopted_paths=adopted[:20],
             warnings=_warnings(left_alone, tx.state.all(Round)),
-            next=steps(
-                NextCall("store_diagnosis", {"round_id": round_id}, {"issues": "what fails and why"}),
-                NextCall("freeze_round", {"round_id": round_id, "preview": True}),
-            ),
+            next=_leads(value),
         )
         if not request.adopt:
             return tx.commit(response)
@@ -238,6 +230,28 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
         pending = tx.intend(undo, response, claims=["worktree", round_id])
     answer: CreateRoundResponse = pending.carry_out()
     return answer
+
+
+def _leads(value: Round) -> list[NextStep]:
+    if value.external_fix is not None:
+        run = {"round_id": value.id, "revision_id": value.baseline_revision_id, "phase": "final"}
+        return steps(NextCall("run_evaluation", run))
+    return steps(
+        NextCall("store_diagnosis", {"round_id": value.id}, {"issues": "what fails and why"}),
+        NextCall("freeze_round", {"round_id": value.id, "preview": True}),
+    )
+
+
+def _asked(request: CreateRoundRequest, identity: str) -> external_fixes.Asked:
+    if request.adopt:
+        raise ExternalFixRefused(identity=identity, problem="adopt is for a change of this project's")
+    word = request.external_fix_authorization
+    return external_fixes.Asked(
+        identity=identity,
+        previous_round_id=request.previous_round_id,
+        reason=word.reason if word else None,
+        risk=word.risk if word else None,
+    )
 
 
 def _warnings(left_alone: list[str], rounds: list[Round]) -> list[str]:
@@ -262,8 +276,9 @@ def _without_baseline(
     request: CreateRoundRequest, context: Context, tx: Transaction, project: ProjectRecord
 ) -> CreateRoundResponse:
     """Opens a Round that only looks at evidence: nothing is asked of Git."""
-    if request.adopt or request.reuse_revision:
-        raise lifecycle.NotRunnable(step=f"create_round with {'adopt' if request.adopt else 'reuse_revision'}")
+    for name in ("adopt", "reuse_revision", "external_fix_identity"):
+        if getattr(request, name):
+            raise lifecycle.NotRunnable(step=f"create_round with {name}")
     _check_references(request, tx)
     held = [batch.id for batch in tx.state.all(ImportedBatch) if has_records(batch)]
     if not request.batch_ids and not held:
@@ -317,33 +332,6 @@ def _check_references(request: CreateRoundRequest, tx: Transaction) -> None:
             raise PreviousRoundOpen(round_id=previous.id, status=previous.status)
 
 
-def _reused(
-    request: CreateRoundRequest, tx: Transaction, project: ProjectRecord, head: Head, around: Surroundings
-) -> Revision:
-    """Returns the Revision at which the previous Round ended, where nothing has changed since."""
-    if request.previous_round_id is None:
-        raise PreviousRoundMissing
-    previous = tx.state.get(Round, request.previous_round_id)
-    problem = None
-    if previous.without_baseline or previous.plan is None:
-        problem = "it had no plan, so nothing says what was run as it"
-    elif (head.commit, head.branch) != (previous.current_commit, previous.branch):
-        problem = f"it ended at {previous.current_commit[:12]} on {previous.branch}, and HEAD is elsewhere"
-    elif previous.plan.run_config_digest != project.run_config_digest:
-        problem = "the project is configured otherwise now"
-    elif _besides(previous, tx, Surroundings.model_validate(previous.surroundings)) != _besides(previous, tx, around):
-        problem = "the files around it are not as they were then"
-    if problem:
-        raise RevisionNotReusable(round_id=previous.id, problem=problem)
-    return tx.state.get(Revision, previous.current_revision_id)
-
-
-def _besides(previous: Round, tx: Transaction, around: Surroundings) -> list[dict[str, str]]:
-    """Returns the fingerprints of what lies around a Revision, besides what the Round's candidates changed."""
-    changed = {c["path"] for x in tx.state.all(Candidate) if x.round_id == previous.id for c in x.changes}
-    return [around.dirty, around.untracked, {p: f for p, f in around.inputs.items() if p not in changed}]
-
-
 def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
     request: CreateRoundRequest,
     context: Context,
@@ -352,9 +340,9 @@ def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
     head: Head,
     around: Surroundings,
     adopt_commit: str | None,
-    reused: Revision | None,
+    taken: Revision | None,
 ) -> tuple[Round, Revision]:
-    revision = reused or Revision(
+    revision = taken or Revision(
         id=tx.new_id("revision"),
         origin="baseline",
         commit=head.commit,
@@ -378,6 +366,6 @@ def _opened(  # noqa: PLR0913, PLR0917 - what a Round begins with
         assessment_ids=tuple(request.assessment_ids),
         previous_round_id=request.previous_round_id,
         adopt_commit=adopt_commit,
-        reused_baseline=reused is not None,
+        reused_baseline=taken is not None,
     )
     return value, revision

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from operations import confirming
+from operations import confirming, external_fixes
 from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.reading import counted
 from operations.tuning import deciding, lifecycle
+from operations.tuning.external_fix import ExternalFixNotShown
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
@@ -22,13 +23,14 @@ from storage.schema.base import ObjectId
 from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, Round
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Head, read_head, ready
 
 STATUS = {
     "complete": "completed",
     "complete_with_override": "completed_with_override",
+    "complete_external_fix": "completed",
     "close_without_adoption": "closed_without_adoption",
     "abandon": "abandoned",
 }
@@ -56,10 +58,11 @@ class FinalAuthorization(Model):
 class FinishRoundRequest(WriteRequest):
     round_id: ObjectId
     action: Annotated[
-        Literal["complete", "complete_with_override", "close_without_adoption", "abandon"],
+        Literal["complete", "complete_with_override", "complete_external_fix", "close_without_adoption", "abandon"],
         Field(
             description="complete: a passing final Validation. complete_with_override: kept without one, as the person "
-            "authorized. close_without_adoption: nothing was kept. abandon: the branch moved, or the Round is given up."
+            "authorized. complete_external_fix: the repair made elsewhere passes. close_without_adoption: nothing was "
+            "kept. abandon: the branch moved, or the Round is given up."
         ),
     ]
     reason: Annotated[str, Field(min_length=1)]
@@ -96,6 +99,7 @@ class FinishRoundResponse(Response):
         deciding.OverrideUnauthorized,
         confirming.NotConfirmed,
         CannotCloseSo,
+        ExternalFixNotShown,
         UnknownObject,
         ResourceBusy,
     ),
@@ -144,6 +148,8 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
                 after_commit=head.commit,
             )
         )
+        if request.action == "complete_external_fix":
+            _resolve(tx, value, decision.id)
         update: dict[str, Any] = {
             "status": STATUS[request.action],
             "closed_at": context.timestamp,
@@ -221,8 +227,32 @@ def _at_home(git: Git, value: Round, tx: Transaction, scratch: str) -> Head:
     return head
 
 
-def _grounds(request: FinishRoundRequest, value: Round, tx: Transaction, head: Head) -> Validation | None:
+def _repaired(value: Round, tx: Transaction) -> ExternalValidation:
+    """Returns the validation of a repair made elsewhere, which has to pass."""
+    last = external_fixes.newest(tx.state, value)
+    if value.external_fix is None:
+        problem = "it was not opened with external_fix_identity"
+        raise CannotCloseSo(round_id=value.id, action="complete_external_fix", problem=problem)
+    if last is None or last.result != "pass":
+        problem = f"{last.id} says {last.result}" if last else "nothing was validated yet"
+        raise ExternalFixNotShown(round_id=value.id, problem=problem)
+    return last
+
+
+def _resolve(tx: Transaction, value: Round, decision_id: str) -> None:
+    """Stores a revision of each Issue that was handed over: it is resolved, and by what."""
+    for issue in [tx.state.get(Issue, issue_id) for issue_id in value.issue_ids]:
+        told = f"repaired elsewhere, as {decision_id} of {value.id} says"
+        tx.put(issue.model_copy(update={"revision": issue.revision + 1, "resolution": "resolved", "next_action": told}))
+
+
+def _grounds(
+    request: FinishRoundRequest, value: Round, tx: Transaction, head: Head
+) -> Validation | ExternalValidation | None:
     """Returns the Validation that the ending rests on, or refuses it."""
+    if request.action == "complete_external_fix":
+        _check_authorized(request, value, None)
+        return _repaired(value, tx)
     finals = deciding.of_round(value, tx.state.all(Validation))
     validation = deciding.newest(finals, request.validation_id, value.id)
     if request.action == "close_without_adoption":
@@ -284,7 +314,9 @@ def _check_authorized(request: FinishRoundRequest, value: Round, validation: Val
         )
 
 
-def _question(request: FinishRoundRequest, value: Round, validation: Validation | None) -> confirming.Question:
+def _question(
+    request: FinishRoundRequest, value: Round, validation: Validation | ExternalValidation | None
+) -> confirming.Question:
     given = request.override_authorization
     grounds = f"{validation.id} says {validation.result}" if validation else "there is no final Validation"
     return confirming.Question(

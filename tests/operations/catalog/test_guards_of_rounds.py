@@ -189,6 +189,13 @@ GUARDS = [
         {**FINISH, "action": "complete_with_override", "override_authorization": OVERRIDE},
     ),
     Guard("finish_round", "kept", "wrong_round_status", {**FINISH, "action": "complete"}, paused, {"status": "paused"}),
+    Guard("finish_round", "kept", "cannot_close_so", {**FINISH, "action": "complete_external_fix"}, facts=R),
+    Guard(
+        "validate_external_fix", "judged", "no_external_fix", {**R, "assessment_id": "{left_assessment_id}"}, facts=R
+    ),
+    Guard(
+        "validate_external_fix", "frozen", "unknown_object", {"round_id": "round-1-none", "assessment_id": "x-1-none"}
+    ),
     Guard("transition_round", "frozen", "unknown_object", {**PAUSE, "round_id": "round-1-none"}),
     Guard("transition_round", "completed", "wrong_round_status", PAUSE, facts={**R, "status": "completed"}),
     Guard("transition_round", "frozen", "wrong_round_status", RESUME, facts={**R, "status": "ready"}),
