@@ -50,6 +50,8 @@ class RunPlan(Value):
     batch_timeout_seconds: Seconds | None = None
     grace_seconds: Annotated[float, Field(ge=0, le=60)] = 2.0
     """How long an agent may take to end after SIGTERM before it is killed."""
+    answer_seconds: Annotated[float, Field(gt=0)] = 60.0
+    """How long after that its guardian may take to answer before it is killed itself, and the agent with it."""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 1
     max_output_bytes: Positive = 16 * MIB
     """The largest file that an agent's process can write, stdout and stderr among them (RLIMIT_FSIZE)."""

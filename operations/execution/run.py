@@ -33,6 +33,8 @@ from storage.sealing import read_key
 
 LOOK_SECONDS = 0.2
 """How often the supervisor looks for the file that asks it to stop."""
+_OVERDUE_SECONDS = 2.0
+"""How long a guardian is seen to be overdue before it is killed: one that slept as we did has to wake first."""
 _DISMISSED_WITHIN_SECONDS = 5.0
 _LOST_WITHIN_SECONDS = 1.0
 
@@ -51,6 +53,9 @@ class _Place:
 
     guardian: Guardian
     attempt: _Attempt | None = None
+    due: float = 0.0
+    """When the guardian has to have answered."""
+    overdue_since: float | None = None
 
 
 class Run:
@@ -118,6 +123,7 @@ class Run:
         try:
             while True:
                 self._check_requests()
+                self._check_guardians()
                 self._fill()
                 self._commit()
                 if not any(place.attempt for place in self._places.values()):
@@ -141,6 +147,20 @@ class Run:
             self._stop("stopped")
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._stop("batch_timeout")
+
+    def _check_guardians(self) -> None:
+        """Kills a guardian that does not answer, such as one that its agent has stopped: nobody else would end it."""
+        now = time.monotonic()
+        for place in self._places.values():
+            if place.attempt is None or now < place.due:
+                place.overdue_since = None
+            elif place.overdue_since is None:
+                place.overdue_since = now
+            elif now - place.overdue_since >= _OVERDUE_SECONDS:
+                os.kill(place.guardian.pid, signal.SIGKILL)  # the end of its channel tells the rest
+
+    def _due(self, seconds: float) -> float:
+        return time.monotonic() + seconds + self._plan.grace_seconds + self._plan.answer_seconds
 
     def _fill(self) -> None:
         """Takes slots until everybody has one. What cannot be prepared has failed and takes no place."""
@@ -168,6 +188,7 @@ class Run:
             self._preparer.take_back(prepared)
         self._over.clear()
         for place, order in self._orders:
+            place.due = self._due(self._plan.timeout_seconds)
             place.guardian.channel.send(order)
         self._orders.clear()
 
@@ -190,6 +211,8 @@ class Run:
         else:  # the guardians see it as well and do not wait to be told
             self._server_gone = True
             self._stop("server_gone")
+            for place in self._places.values():
+                place.due = min(place.due, time.monotonic() + _DISMISSED_WITHIN_SECONDS)
 
     def _hear_guardian(self, place: _Place) -> None:
         channel = place.guardian.channel
@@ -243,6 +266,7 @@ class Run:
             self._stopping = True
             for place in self._places.values():
                 if place.attempt is not None:
+                    place.due = self._due(0)
                     place.guardian.channel.send({"do": "stop"})
 
     def _place(self) -> _Place | None:

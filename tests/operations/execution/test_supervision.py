@@ -189,6 +189,19 @@ def test_a_run_goes_on_after_one_of_its_guardians_was_killed(bench):
     assert [r.execution.status for r in bench.records()] == ["infra_error", "completed", "completed"]
 
 
+@pytest.mark.parametrize("ending", [None, "stop", "close"])
+def test_an_agent_that_stops_its_guardian_is_ended_all_the_same(bench, left_alive, ending):
+    script = "echo $$ >> pids; kill -STOP $PPID; sleep 60"
+    given = {"timeout_seconds": 60 if ending else 0.5, "answer_seconds": 60 if ending == "close" else 0.5}
+    handle = bench.start(bench.plan(bench.sh(script), ["a"] if ending else ["a", "b"], **given))
+    bench.pids(1)
+    if ending:
+        getattr(handle, ending)()
+    assert handle.wait(50)
+    assert {r.execution.status for r in bench.records()} == {"infra_error"}
+    assert left_alive(bench.pids(1)) == []
+
+
 def test_an_agent_that_ends_in_its_grace_is_not_killed(bench):
     script = "trap 'echo saved; exit 3' TERM; echo $$ >> pids; while :; do sleep 0.05; done"
     handle = bench.start(bench.plan(bench.sh(script), grace_seconds=30))
