@@ -152,7 +152,8 @@ def freeze_round(request: FreezeRoundRequest, context: Context) -> FreezeRoundRe
 
     Needs only round_id: Issues, targets, specification and judger come from what is stored, and every default is
     shown. Checks all identities now, not after paid runs, and refuses a plan that no outcome could pass. A frozen
-    plan cannot be changed. Runs made before are never a side of a comparison: run both sides anew.
+    plan cannot be changed. Runs made before are never a side of a comparison: run both sides anew. `detectable` says
+    what the size can show; with wanted_effect, how many Cases or repeats that rise of the pass rate needs.
     """
     if request.preview:
         return _response(request, _planned(request, context, context.project.state()), frozen=False)

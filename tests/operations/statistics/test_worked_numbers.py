@@ -17,6 +17,7 @@ from operations.statistics import (
     power,
 )
 from operations.statistics.exact import Stratum
+from operations.tuning import ledger
 
 PARENT = [[1, 1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0]]
 CANDIDATE = [
@@ -45,6 +46,7 @@ def six(value):
 
 def test_paired_t_by_case():
     e = paired.paired_mean(DIFFERENCES)
+    assert [sum(map(sum, side)) / 30 for side in (PARENT, CANDIDATE)] == [six(0.433333), six(0.666667)]
     assert e.mean == six(0.233333)
     assert e.deviation == six(0.224983)
     assert e.standard_error == six(0.071146)
@@ -80,7 +82,9 @@ def test_sign_test():
     assert exact.sign_test(6, 0) == (six(0.015625), six(0.031250))
 
 
-@pytest.mark.parametrize(("m", "p"), [(3, 0.125), (4, 0.0625), (5, 0.03125), (6, 0.015625), (8, 0.003906)])
+@pytest.mark.parametrize(
+    ("m", "p"), [(3, 0.125), (4, 0.0625), (5, 0.03125), (6, 0.015625), (8, 0.003906), (10, 0.000977)]
+)
 def test_least_sign_flip_p_is_two_to_the_minus_m(m, p):
     assert exact.sign_flip([Fraction(1)] * m).p == six(p)
     assert exact.least_attainable_p([(1, 1)]) == 0.5
@@ -161,6 +165,26 @@ def test_paired_log_ratio_of_cost():
     assert (r.ratio, r.standard_error_log) == (six(1.082470), six(0.036694))
     assert (r.lower, r.upper) == (six(0.992505), six(1.180589))
     assert r.upper_one_sided == six(1.160401)
+    assert r.lower_one_sided < 1.15 < r.upper_one_sided
+
+
+def test_ledger_of_looks_and_dividing_by_eight():
+    assert [ledger.alpha_of_look(0.05, i) for i in range(1, 5)] == [
+        six(0.025),
+        six(0.008333),
+        six(0.004167),
+        six(0.0025),
+    ]
+    assert ledger.alpha_spent(0.05, 8) == six(0.044444)
+    assert six(0.006250) == 0.05 / 8
+
+
+@pytest.mark.parametrize(("units", "bounded"), [(4, False), (5, True), (8, True)])
+def test_ratio_that_all_units_share_is_bounded_by_the_sign_test(units, bounded):
+    r = paired.paired_log_ratio([2.0] * units, [1.0] * units)
+    assert (r.ratio, r.p_below) == (six(0.5), 0.5**units)
+    assert r.upper_one_sided == (r.ratio if bounded else None)
+    assert paired.paired_log_ratio([2.0] * units, [1.0] * units, 0.05, ["g"] * units).upper_one_sided is None
 
 
 def test_bounds_under_missing_outcomes():
@@ -173,6 +197,14 @@ def test_score_interval_of_paired_proportions():
     assert intervals.tango(2, 9, 40, 0.90) == (six(0.043239), six(0.311389))
     lower, upper = intervals.tango(0, 0, 10)
     assert -0.5 < lower < 0 < upper < 0.5
+
+
+def test_wald_interval_of_paired_proportions():
+    e = paired.paired_mean([1] * 9 + [-1] * 2 + [0] * 29)
+    error = e.standard_error * math.sqrt(39 / 40)
+    half = distributions.normal_quantile(0.975) * error
+    assert (e.mean, error) == (six(0.175), six(0.078162))
+    assert (e.mean - half, e.mean + half) == (six(0.021804), six(0.328196))
 
 
 def test_exact_case_bootstrap():
@@ -226,6 +258,8 @@ def test_holdout_reuse():
     assert holdout.thresholdout(0.82, 0.70, 0.04, noise) == (six(0.703), True)
 
 
-@pytest.mark.parametrize(("correlation", "deviation"), [(0, 0.707107), (0.5, 0.5), (0.9, 0.223607)])
+@pytest.mark.parametrize(
+    ("correlation", "deviation"), [(0, 0.707107), (0.3, 0.591608), (0.5, 0.5), (0.7, 0.387298), (0.9, 0.223607)]
+)
 def test_pairing_gains_by_correlation(correlation, deviation):
     assert power.paired_deviation(0.5, 0.5, correlation) == six(deviation)

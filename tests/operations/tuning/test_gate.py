@@ -1,6 +1,7 @@
 """The gate's results, their order, and the laws that hold for every pair of tables."""
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -361,3 +362,32 @@ def test_work_grows_linearly_with_cases():
 
     small, large = calls(100), calls(1000)
     assert large < 13 * small
+
+
+_DECIDED = """
+import json, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {names!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from operations.tuning.gate import GateQuestion, decide
+cases = tuple(f"c{{i}}" for i in range(20))
+left = {{c: ("pass",) * 4 + ("fail",) if i > 3 else ("fail",) * 5 for i, c in enumerate(cases)}}
+right = left | dict.fromkeys(cases[:4], ("pass",) * 5)
+question = GateQuestion(
+    rule="statistical", mode="incremental", primary_dimension="d", required_dimensions=("d",), left={{"d": left}},
+    right={{"d": right}}, case_ids=cases, repeats=5, target_case_ids=cases[:4], protected_case_ids=cases[4:],
+)
+found = decide(question)
+assert not {{"numpy", "scipy", "statsmodels"}} & set(sys.modules)
+print(json.dumps(found.summary))
+"""
+
+
+def test_verdict_is_the_same_without_optional_packages():
+    def printed(*missing):
+        code = _DECIDED.format(names=missing)
+        return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+    assert printed("numpy", "scipy", "statsmodels", "pandas") == printed()
