@@ -306,9 +306,7 @@ class BoundRun:
                     f"fingerprint of {case_id}", self.cases[case_id].fingerprint, self.plan.case_fingerprints[case_id]
                 )
         wanted = whole if self.wanted.case_ids is None else self.wanted.case_ids
-        strangers = [c for c in wanted if c not in possible]
-        if strangers or not wanted or len(set(wanted)) != len(wanted):
-            raise running.UnknownCases(given=strangers or list(wanted) or ["nothing"])
+        running.require_cases(wanted, possible)
         holdout.require_final(wanted, self.cases, final=final)
         if self.wanted.phase == "final" and set(wanted) != set(whole):
             self._as_planned("case_ids", f"{len(wanted)} Cases", f"all {len(whole)} Cases for a final side")

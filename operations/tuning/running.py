@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,8 @@ from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 
 Metric = Literal["cost", "tool_calls", "duration_seconds"]
+_NAMED = 10
+"""So many Cases are named in a sentence."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,9 +65,10 @@ class RunNotPlanned(AtkError):
 class UnknownCases(AtkError):
     """The run names Cases that are not there, or none."""
 
-    message = "case_ids names {given}, and the dataset or plan has no such Cases. Leave it out to run all that count."
+    message = "case_ids names {problem}. Leave it out to run all that count."
     next_calls = (NextCall("run_evaluation", supply={"case_ids": "Cases of the dataset"}),)
 
+    problem: str
     given: list[str]
 
 
@@ -115,6 +119,28 @@ def preparation_of(plan: Plan | None, project: Project) -> Preparation:
     if frozen is None or frozen.source is None:
         return project.replay_preparation or Preparation()
     return frozen
+
+
+def require_cases(wanted: Sequence[str], possible: Collection[str]) -> None:
+    """Refuses Cases that a run cannot have.
+
+    Raises:
+        UnknownCases: There is none, one is not there, or one is named twice.
+    """
+    strangers = [case_id for case_id in wanted if case_id not in possible]
+    twice = [case_id for case_id, times in Counter(wanted).items() if times > 1]
+    if strangers:
+        problem = f"{_named(strangers)}, and the dataset or plan has no such {'Cases' if strangers[1:] else 'Case'}"
+        raise UnknownCases(given=strangers, problem=problem)
+    if twice:
+        raise UnknownCases(given=twice, problem=f"{_named(twice)} more than once; repeats says how often each runs")
+    if not wanted:
+        raise UnknownCases(given=[], problem="no Case, and there would be nothing to run")
+
+
+def _named(case_ids: Sequence[str]) -> str:
+    more = len(case_ids) - _NAMED
+    return ", ".join(case_ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def require_protected(project: Project) -> None:
