@@ -104,14 +104,39 @@ def _json(opened: Opened) -> Iterator[RawRow | Damage]:
             else:
                 yield Damage(number, None, f"{pointer or 'the document'} is not a JSON object in {{ }}")
     except JsonBroken as error:
-        yield Damage(number + 1, None, error.reason)
+        yield Damage(number + 1, None, error.reason, rest=True)
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------
 
 
-def _text_lines(opened: Opened) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+class _Decoder:
+    """Decodes UTF-8; a byte that is none becomes half a surrogate pair, so that only its row is lost."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self.escaped = False
+        """Whether there was such a byte."""
+
+    def decode(self, chunk: bytes, *, final: bool = False) -> str:
+        try:
+            return self._decoder.decode(chunk, final)
+        except UnicodeDecodeError:
+            self._decoder.errors = "surrogateescape"
+            self.escaped = True
+            return self._decoder.decode(chunk, final)
+
+    def wrong(self, cells: list[str]) -> str | None:
+        """Returns what is wrong with the text of a row, if anything."""
+        for cell in cells if self.escaped else ():
+            try:
+                cell.encode()
+            except UnicodeEncodeError as error:
+                return f"it is not UTF-8 (byte 0x{ord(cell[error.start]) - 0xDC00:02x})"
+        return None
+
+
+def _text_lines(opened: Opened, decoder: _Decoder) -> Iterator[str]:
     rest = ""
     for chunk in opened.chunks():
         text = rest + decoder.decode(chunk)
@@ -128,24 +153,30 @@ def _text_lines(opened: Opened) -> Iterator[str]:
 def _csv(opened: Opened) -> Iterator[RawRow | Damage]:
     header: list[str] | None = None
     number, line = 0, 1
+    decoder = _Decoder()
     try:
-        for line, cells in _cells(opened):
+        for line, cells in _cells(_text_lines(opened, decoder)):
+            wrong = decoder.wrong(cells)
             if header is None:
+                if wrong is not None:
+                    raise HeaderUnusable(path=opened.path, reason=wrong)
                 check_names(opened.path, cells)
                 header = cells
             elif cells:
                 number += 1
-                if len(cells) == len(header):
+                if wrong is not None:
+                    yield Damage(number, line, wrong)
+                elif len(cells) == len(header):
                     yield RawRow(number, line, None, dict(zip(header, cells, strict=True)), None)
                 else:
                     yield Damage(number, line, f"it has {len(cells)} cells and the header has {len(header)}")
     except (csv.Error, ValueError) as error:
-        yield Damage(number + 1, line + 1, f"{why(error)}; nothing after it can be told apart")
+        yield Damage(number + 1, line + 1, f"{why(error)}; nothing after it can be told apart", rest=True)
 
 
-def _cells(opened: Opened) -> Iterator[tuple[int, list[str]]]:
+def _cells(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line and its cells. Some are read at once, since `csv`'s limit is the whole process's."""
-    reader = csv.reader(_text_lines(opened), strict=True)
+    reader = csv.reader(lines, strict=True)
     wrong: Exception | None = None
     ended = False
     while not ended:

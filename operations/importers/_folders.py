@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from operations.importers._fields import OBSERVATION, SCORE, TRACE
 from operations.importers._intake import BUNDLE
 from operations.importers._json_values import parse
 from operations.importers._rows import MAX_LINE, open_regular
-from operations.importers._streams import EvidenceRefused, format_of
+from operations.importers._streams import ELSEWHERE, EvidenceRefused, ExportFormatUnknown, format_of
+from storage.errors import NextCall
 
 ROLE_NAMES = {"trace": TRACE, "observation": OBSERVATION, "score": SCORE, "bundle": BUNDLE}
 PROFILES = {"langfuse_trace_bundle": BUNDLE, "langfuse_observation_rows": OBSERVATION}
@@ -29,6 +30,7 @@ class SourceMissing(EvidenceRefused):
     """There is nothing to import at the path."""
 
     message = "{path} is neither a file nor a folder. Give the path of an export, absolute or relative to the project."
+    next_calls: ClassVar[tuple[NextCall, ...]] = ELSEWHERE
 
     path: str
 
@@ -103,6 +105,23 @@ def full_path(source: str, name: str) -> str:
     return source if os.path.isfile(source) else os.path.join(source, *name.split("/"))
 
 
+def is_stray_link(source: str, path: str) -> bool:
+    """Returns whether a file of a folder is a link, which is left alone; what was named itself is followed."""
+    return path != source and os.path.islink(path)
+
+
+def _readable(source: str) -> list[str]:
+    """Returns `names_in(source)`.
+
+    Raises:
+        ExportFormatUnknown: The source is one file, in no format that is read.
+    """
+    names = names_in(source)
+    if os.path.isfile(source) and format_of(source) is None:
+        raise ExportFormatUnknown(path=source)
+    return names
+
+
 def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) -> Found:
     """Returns the files of a Langfuse export by role.
 
@@ -113,7 +132,7 @@ def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) 
         RoleWithoutFile: `file_roles` names a file that is not there.
         RolesUnknown: Nothing says what a file holds.
     """
-    names = names_in(source)
+    names = _readable(source)
     if absent := tuple(name for name in file_roles if name not in names):
         raise RoleWithoutFile(given=absent, path=source, found=tuple(names[:20]))
     found = Found()
@@ -125,9 +144,10 @@ def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) 
         if name in manifests:
             continue
         role = _role(name, profile, file_roles)
-        if role is None or format_of(name) is None or not os.path.isfile(path) or os.path.islink(path):
+        link = is_stray_link(source, path)
+        if role is None or format_of(name) is None or not os.path.isfile(path) or link:
             given = name in file_roles or format_of(name) is None or _is_other_table(name)
-            (found.skipped if given or os.path.islink(path) else unknown).append(name)
+            (found.skipped if given or link else unknown).append(name)
         elif manifests and name not in file_roles and not _is_listed(name, listed):
             found.skipped.append(name)
             found.partial = True
@@ -156,9 +176,9 @@ def find_tables(source: str) -> Found:
         SourceMissing: There is nothing at `source`.
     """
     found = Found()
-    for name in names_in(source):
+    for name in _readable(source):
         path = full_path(source, name)
-        if format_of(name) is None or os.path.islink(path):
+        if format_of(name) is None or is_stray_link(source, path):
             found.skipped.append(name)
         else:
             found.files.append(ExportFile(path, name, TRACE))

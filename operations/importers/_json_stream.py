@@ -47,7 +47,10 @@ def stream_rows(chunks: Iterable[bytes]) -> Iterator[tuple[str, Any, dict[str, A
         case _:
             yield "", text.value(), None
     if text.peek():
-        raise JsonBroken(f"there is more after the end of the document, at character {text.place()}")
+        raise JsonBroken(
+            f"there is more after the end of the document, at character {text.place()}; a file with one object to a "
+            "line is called .jsonl"
+        )
 
 
 def _object(text: _Text) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:

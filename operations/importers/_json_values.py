@@ -138,6 +138,11 @@ def dumps(value: object) -> bytes:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def printable(text: str) -> str:
+    """Returns a text that UTF-8 can hold: half a surrogate pair, and a byte of a name that is no text, as an escape."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def shortened(value: object) -> str:
     """Returns a value as JSON that fits into a sentence."""
     shown = json.dumps(value, ensure_ascii=False, default=str)

@@ -46,6 +46,8 @@ _SPREAD = "attributes."
 """How the columns begin that hold one attribute each."""
 
 _OBJECTS = frozenset(("status", "attributes", "events", "links", "resource", "scope"))
+_OF_SPANS = frozenset(("parent_id", "kind", "code", "attributes", "links", "resource", "scope"))
+"""What tells a span whose own id is called no more than `id`."""
 
 
 class Spanned(NamedTuple):
@@ -61,9 +63,15 @@ def is_document(value: Mapping[str, Any]) -> bool:
 
 
 def is_span_row(value: Mapping[str, Any]) -> bool:
-    """Returns whether an object is one span: it has a trace's id, its own, and a start."""
+    """Returns whether an object is one span: it has a trace's id, its own, and a start.
+
+    A mere `id` beside a trace's id and a time is what scores and observations of other tools have as well.
+    """
     found = _columns(value)
-    return {"trace_id", "span_id", "start"} <= found.keys()
+    if not {"trace_id", "span_id", "start"} <= found.keys():
+        return False
+    told = not _OF_SPANS.isdisjoint(found) or any(name.startswith(_SPREAD) for name in value)
+    return told or found["span_id"].lower() != "id"
 
 
 def spans_of(value: Mapping[str, Any], pointer: str | None) -> Iterator[Spanned]:

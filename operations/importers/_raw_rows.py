@@ -28,7 +28,10 @@ class TooManyColumns(EvidenceRefused):
 class HeaderUnusable(EvidenceRefused):
     """A table does not name its columns as it has to."""
 
-    message = "The header of {path} cannot be used: {reason}. Nothing was stored. Give each column a name of its own."
+    message = (
+        "The header of {path} cannot be used: {reason}. Nothing was stored. Give each column a name of its own, and "
+        "save the file as UTF-8."
+    )
 
     path: str
     reason: str
@@ -51,12 +54,16 @@ class RawRow:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A row that could not be read. `torn`: the file ends inside it, as an interrupted append leaves it."""
+    """A row that could not be read.
+
+    `torn`: the file ends inside it, as an interrupted append leaves it. `rest`: nothing that follows could be read.
+    """
 
     number: int
     line: int | None
     reason: str
     torn: bool = False
+    rest: bool = False
 
 
 def check_names(path: str, names: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,11 @@ def score_of(
         tally.warn("score value is no finite number", str(own.get("id") or own.get("name"))[:80])
     tally.score_type(own.get("name"), str(data_type))
     subject_kind, subject_id = _subject(own)
+    beside = {name: own[name] for name in _ALSO if own.get(name) not in (None, "", subject_id)}
+    if kind in _SAID_IN_TEXT and own.get("value") not in (None, "", value):
+        beside["value"] = own["value"]
+    elif kind == "numeric" and own.get("string_value") not in (None, ""):
+        beside["string_value"] = own["string_value"]
     when = instant(own.get("timestamp"))
     found = {
         "id": _text(own.get("id")),
@@ -52,24 +58,37 @@ def score_of(
         "source": _text(own.get("source")),
         "at": shown_time(when) if when else None,
         "at_text": _text(own.get("timestamp")),
-        "attributes": {canonical: row[name] for name, canonical in shape.rest},
+        "attributes": {canonical: row[name] for name, canonical in shape.rest} | beside,
         "locator": locator,
     }
     return {name: item for name, item in found.items() if item is not None or name in _NEEDED}
 
 
+_ALSO = ("observation_id", "session_id", "dataset_run_id")
+"""What a score may name beside the narrowest thing that it is about."""
+
+_SAID_IN_TEXT = frozenset(("categorical", "text", "correction"))
 _NEEDED = frozenset(("id", "name", "subject_id"))
 
 
 def number_of(value: object) -> float | int | None:
     """Returns a finite number, also from its text, or None."""
-    if isinstance(value, bool):
-        return None
+    if isinstance(value, bool) or (isinstance(value, str) and (not value.isascii() or "_" in value)):
+        return None  # what Python reads beyond ASCII, and `1_000`, are numbers to nobody else
     try:
-        number = float(value) if isinstance(value, str) else value
+        number = _read_number(value) if isinstance(value, str) else value
         return number if isinstance(number, int | float) and math.isfinite(number) else None
     except (ValueError, OverflowError):  # no number, or an integer beyond what is one
         return None
+
+
+def _read_number(text: str) -> float | int:
+    """Returns a number; a whole one beyond what a float holds exactly stays whole."""
+    number = float(text)
+    return int(text) if abs(number) >= 2**53 and _WHOLE.fullmatch(text.strip()) else number
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{16,40}")
 
 
 def _typed(data_type: object, own: Mapping[str, Any]) -> tuple[str, Any, str]:
@@ -79,6 +98,9 @@ def _typed(data_type: object, own: Mapping[str, Any]) -> tuple[str, Any, str]:
         case "NUMERIC":
             return "numeric", *_status(number_of(value), value)
         case "BOOLEAN":
+            number, word = _truth(value, None), _truth(None, text)
+            if None not in (number, word) and number != word:
+                return "boolean", {"value": value, "string_value": text}, "collided"
             return "boolean", *_status(_truth(value, text), value if value is not None else text)
         case ("CATEGORICAL" | "TEXT" | "CORRECTION") as kind:
             said = text if text not in (None, "") else value if isinstance(value, str) else text

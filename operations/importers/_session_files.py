@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
 from operations.importers._export_rows import RawRow, rows_of
-from operations.importers._folders import ExportFile, Found, RoleWithoutFile, full_path, names_in
+from operations.importers._folders import ExportFile, Found, RoleWithoutFile, full_path, is_stray_link, names_in
 from operations.importers._source import Options, Suggestion
 from operations.importers._streams import format_of, opened
 
@@ -31,7 +30,7 @@ def find_sessions(path: str, is_line: Callable[[Mapping[str, Any]], bool], optio
     found = Found(warnings=_unused(options))
     for name in names:
         file = full_path(path, name)
-        is_left = options.file_roles.get(name) == "ignore" or format_of(name) != "jsonl" or os.path.islink(file)
+        is_left = options.file_roles.get(name) == "ignore" or format_of(name) != "jsonl" or is_stray_link(path, file)
         if not is_left and (file == path or _holds(file, is_line)):
             found.files.append(ExportFile(file, name, 0))
         else:

@@ -59,7 +59,7 @@ class SpanReader:
         start = row.get(names.get("start_time", ""))
         times, sort = self._times(start, row.get(names.get("end_time", "")), row, names)
         span = Span(
-            id=str(row.get(names.get("id", ""), "")),
+            id="" if (given := row.get(names.get("id", ""))) is None else str(given),
             parent=parent if parent is None else str(parent),
             row=row,
             shape=shape,
@@ -214,14 +214,13 @@ class SpanReader:
 
 def ordered(spans: Sequence[Span]) -> list[Span]:
     """Returns spans by time, each after the one in which it happened; a circle of parents is cut at its earliest."""
-    by_id = {span.id: span for span in spans}
-    found: dict[str, Span] = {}
+    by_id = {span.id: span for span in spans if span.id}
+    found: dict[Span, None] = {}
     for span in sorted(spans, key=lambda span: (span.start, span.id)):
-        chain: dict[str, Span] = {}
+        chain: dict[Span, None] = {}
         at: Span | None = span
-        while at is not None and at.id not in found and at.id not in chain:
-            chain[at.id] = at
+        while at is not None and at not in found and at not in chain:
+            chain[at] = None
             at = by_id.get(at.parent or "")
-        for one in reversed(chain.values()):
-            found[one.id] = one
-    return list(found.values())
+        found |= dict.fromkeys(reversed(chain))
+    return list(found)

@@ -30,13 +30,33 @@ FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"
 PACKED = (".gz", ".zst")
 
 
+ELSEWHERE = (
+    NextCall("import_evidence", {"source_kind": "{given_kind}", "dry_run": True}, {"source": "the path of an export"}),
+)
+"""What leads on where nothing at the path can be imported."""
+
+
 @dataclass(kw_only=True, eq=False)
 class EvidenceRefused(AtkError):
     """Base of what is wrong with an export that was given."""
 
     next_calls: ClassVar[tuple[NextCall, ...]] = (
-        NextCall("import_evidence", {"dry_run": True}, {"source": "the export, corrected as the message says"}),
+        NextCall("import_evidence", {"source": "{given_source}", "source_kind": "{given_kind}", "dry_run": True}),
     )
+
+    given_source: str = ""
+    given_kind: str = ""
+    """What the request named, so that the same can be looked at by a dry run."""
+
+
+@contextmanager
+def led_back(source: str, kind: str) -> Iterator[None]:
+    """Lets what is wrong with an export lead back to a dry run of it."""
+    try:
+        yield
+    except EvidenceRefused as error:
+        error.given_source, error.given_kind = source, kind
+        raise
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,6 +67,7 @@ class ExportFormatUnknown(EvidenceRefused):
         "{path} is in no format that is read: .json, .jsonl, .ndjson or .csv, each also with .gz or .zst, or .parquet. "
         "Export it in one of these."
     )
+    next_calls: ClassVar[tuple[NextCall, ...]] = ELSEWHERE
 
     path: str
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 from operations.importers._export_rows import RawRow, rows_of
 from operations.importers._folders import full_path, names_in
+from operations.importers._json_values import printable
 from operations.importers._source import Format, Sample, Suggestion
 from operations.importers._streams import EvidenceRefused, format_of, opened
 from operations.importers.sources import FORMATS
@@ -27,9 +28,12 @@ def suggest(source: str, masker: Masker) -> Suggestion:
     """
     names = names_in(source)
     found = Suggestion()
-    samples = [_sample(source, name, found) for name in names if _is_read(name)][:MAX_SAMPLED]
+    readable = [name for name in names if _is_read(name)]
+    samples = [_sample(source, name, found) for name in _spread(readable)]
+    if len(readable) > len(samples):
+        found.warnings.append(f"{len(samples)} of {len(readable)} files were looked at")
     if others := [name for name in names if not _is_read(name)]:
-        found.warnings.append(f"no export: {', '.join(others)[:300]}")
+        found.warnings.append(f"no export: {printable(', '.join(others))[:300]}")
     told = [sample for sample in samples if sample.rows]
     if not told:
         found.message = "Nothing in the sample can be read as rows. Give an export in JSON, JSONL or CSV."
@@ -38,6 +42,17 @@ def suggest(source: str, masker: Masker) -> Suggestion:
     chosen = _best(told)
     chosen.suggest(found, source, samples, {sample.name: _role(chosen, sample) for sample in told}, masker)
     return found
+
+
+def _spread(names: list[str]) -> list[str]:
+    """Returns as many names as are looked at, some of each folder: its files mostly hold one kind of row."""
+    places: Counter[str] = Counter()
+    ranked: list[tuple[int, str]] = []
+    for name in names:
+        folder = name.rpartition("/")[0]
+        ranked.append((places[folder], name))
+        places[folder] += 1
+    return sorted(name for _, name in sorted(ranked)[:MAX_SAMPLED])
 
 
 def _is_read(name: str) -> bool:
@@ -62,10 +77,10 @@ def _sample(source: str, name: str, found: Suggestion) -> Sample:
                 else:
                     damaged += 1
                     where = f"line {row.line}" if row.line is not None else f"row {row.number}"
-                    found.warnings.append(f"{name} {where}: {row.reason}"[:200])
+                    found.warnings.append(f"{printable(name)} {where}: {printable(row.reason)}"[:200])
     except EvidenceRefused as error:
-        found.warnings.append(str(error)[:200])
-    return Sample(name, rows, damaged)
+        found.warnings.append(printable(str(error))[:200])
+    return Sample(printable(name), rows, damaged)
 
 
 def _best(samples: list[Sample]) -> Format:

@@ -46,10 +46,10 @@ class Tally:
         self._times[about] += 1
         self._first.setdefault(about, example)
 
-    def score_type(self, name: str | None, data_type: str) -> None:
+    def score_type(self, name: object, data_type: str) -> None:
         """Notes that a score of this name had this type."""
-        if name in self._score_types or len(self._score_types) < _MANY:
-            self._score_types.setdefault(str(name), set()).add(data_type)
+        if (name := str(name)) in self._score_types or len(self._score_types) < _MANY:
+            self._score_types.setdefault(name, set()).add(data_type)
 
     def warnings(self) -> list[str]:
         """Returns a sentence for each thing that was noted."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.importers._cells import decoded, instant, loosened, shown_time
 from operations.importers._fields import OBSERVATION, SCORE, TRACE, Shape, Shapes, ValuesConflict
-from operations.importers._intake import LOOSE, Filed
+from operations.importers._intake import LOOSE, UNATTACHED, Filed
 from operations.importers._json_values import loads, shortened
 from operations.importers._scores import PLACED as SCORE_PLACED
 from operations.importers._scores import number_of, score_of
@@ -70,6 +70,8 @@ class Assembler:
         rated = [one for one in read if one.filed.role == SCORE]
         for one in read:
             self._check_twins(one)
+        if rows[0].trace != UNATTACHED:
+            self._check_project(read)
         trace = self._single(own, TRACE) if own else None
         spans = [
             self._spans.read(
@@ -126,6 +128,25 @@ class Assembler:
                     right=shortened(right),
                     left_place=first,
                     right_place=second,
+                )
+
+    def _check_project(self, read: Sequence[_Read]) -> None:
+        """Refuses rows of two projects: an id is a project's own, so they are not of one trace."""
+        first: _Read | None = None
+        for one in read:
+            given = one.row.get(one.shape.sources.get("project_id", ""))
+            if given in (None, ""):
+                continue
+            first = first or one
+            known = first.row[first.shape.sources["project_id"]]
+            if given != known:
+                raise ValuesConflict(
+                    subject=f"trace {one.filed.trace.decode('utf-8', 'replace')}",
+                    field="project_id",
+                    left=shortened(known),
+                    right=shortened(given),
+                    left_place=self._place(first.filed),
+                    right_place=self._place(one.filed),
                 )
 
     def _distinct(self, rows: Sequence[_Read], role: int) -> list[_Read]:
@@ -262,7 +283,11 @@ class Assembler:
                 self._tally.null(TRACE, canonical)
         for canonical, status in fidelity.items():
             self._tally.marks[TRACE, canonical, status] += 1
-        metrics = {name: number for name in _METRICS if (number := number_of(metadata.get(name))) is not None}
+        metrics = {
+            name: number  # the API writes -1 for what it was asked to leave out
+            for name in _METRICS
+            if (number := number_of(metadata.get(name))) is not None and number >= 0
+        }
         found |= {
             name: value
             for name, value in (("runtime_metadata", metadata), ("metrics", metrics), ("fidelity", fidelity))

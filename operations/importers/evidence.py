@@ -11,7 +11,7 @@ from operations.importers._export_rows import Damage, RawRow
 from operations.importers._folders import Found
 from operations.importers._grouping import TraceTooLarge
 from operations.importers._intake import Guard
-from operations.importers._json_values import dumps
+from operations.importers._json_values import dumps, printable
 from operations.importers._source import Source
 from operations.importers._streams import EvidenceRefused, opened
 from operations.importers._tally import Tally
@@ -29,11 +29,12 @@ class TooManyDamaged(EvidenceRefused):
     """More rows cannot be read than were allowed."""
 
     message = (
-        "{count} rows cannot be read and max_damaged is {allowed}: {places}. Nothing was stored. Correct the rows, or "
+        "{rows} cannot be read and max_damaged is {allowed}: {places}. Nothing was stored. Correct the rows, or "
         "raise max_damaged to import the others and have these listed."
     )
 
     count: int
+    rows: str
     allowed: int
     places: tuple[str, ...]
 
@@ -42,9 +43,10 @@ class TooManyDamaged(EvidenceRefused):
 class NoEvidence(EvidenceRefused):
     """There are no rows. An empty export is no result."""
 
-    message = "{path} holds no rows, so there is nothing to import. Export again, or give another path."
+    message = "{path} holds {held}, so there is nothing to import. Export again, or give another path."
 
     path: str
+    held: str = "no rows"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -54,6 +56,17 @@ class ImportStopped(EvidenceRefused):
     message = "The import was stopped after {rows} rows. Nothing was stored; call again to start over."
 
     rows: int
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun} was" if count == 1 else f"{count} {noun}s were"
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0  # it is gone; opening it will say so
 
 
 def _silent(done: float, total: float | None, note: str) -> None:
@@ -84,12 +97,18 @@ class EvidenceImport:
     """The contract of the source that the records are held to."""
     row_total: int = 0
     _bytes_read: int = 0
+    _bytes_total: int = 0
     _loose_scores: Callable[[bytes], object] = lambda _: None
 
     def __post_init__(self) -> None:
         """Masks the names of the files, which stand in every locator."""
-        self.found.files = [replace(file, name=str(self.guard.text(file.name))) for file in self.found.files]
-        self.found.row_counts = {str(self.guard.text(name)): rows for name, rows in self.found.row_counts.items()}
+        self._bytes_total = sum(_size(one.path) for one in self.found.files)
+        self.found.files = [replace(file, name=self._shown(file.name)) for file in self.found.files]
+        self.found.row_counts = {self._shown(name): rows for name, rows in self.found.row_counts.items()}
+        self.found.skipped = [printable(name) for name in self.found.skipped]
+
+    def _shown(self, text: str) -> str:
+        return str(self.guard.text(printable(text)))
 
     def records(self, loose_scores: Callable[[bytes], object]) -> Iterator[dict[str, Any]]:
         """Yields the records, without their numbers. `loose_scores` takes a line for each score of no trace.
@@ -102,19 +121,25 @@ class EvidenceImport:
             self.tally.counts["records"] += 1
             yield record
         if not self.row_total:
-            raise NoEvidence(path=self.path)
+            reason = "no row that can be read" if self.damaged_count else "no rows"
+            raise NoEvidence(path=self.path, held=reason)
         self.fields = self.source.fields(self.tally)
 
     def warnings(self) -> list[str]:
         """Returns what the person should know, in sentences."""
         found = [*self.found.warnings, *self.torn, *self.tally.warnings()]
         if self.damaged_count:
-            found.append(f"{self.damaged_count} damaged rows were left out")
+            found.append(f"{_counted(self.damaged_count, 'damaged row')} left out")
         for file in self.files:
             said = self.found.row_counts.get(file.name)
             if said is not None and said != file.rows:
                 found.append(f"{file.name} has {file.rows} rows and its manifest says {said}")
-        return found
+        known: dict[tuple[str, str], str] = {}
+        twice = [(file.name, known.setdefault((file.role, file.sha256), file.name)) for file in self.files if file.rows]
+        found += [
+            f"{name} has the same content as {first}: it was read twice" for name, first in twice if name != first
+        ]
+        return [printable(one) for one in found]
 
     @property
     def completeness(self) -> Completeness:
@@ -131,7 +156,6 @@ class EvidenceImport:
             ImportStopped: The caller gave up.
         """
         file = self.found.files[number]
-        total = sum(os.path.getsize(one.path) for one in self.found.files)
         with opened(file.path) as opening:
             rows = 0
             for row in self.source.rows(file, opening):
@@ -143,7 +167,7 @@ class EvidenceImport:
                 yield row
                 if rows % AT_ONCE == 0:
                     done = self._bytes_read + opening.counted.count
-                    self.progress(done, total, f"{self.row_total} rows read, file {number + 1}")
+                    self.progress(done, self._bytes_total, f"{self.row_total} rows read, file {number + 1}")
                     if self.cancelled():
                         raise ImportStopped(rows=self.row_total)
             opening.counted.drain()
@@ -170,15 +194,18 @@ class EvidenceImport:
             self.torn.append(f"{name} {where} is an interrupted append and was left out; completeness unknown")
             return
         self.damaged_count += 1
+        if row.rest:
+            self.torn.append(f"{name} could not be read from {where} on: the batch lacks all that follows there")
         if len(self.damaged) < LISTED:
-            one = DamagedRow(file=name, row=row.number, line=row.line, reason=str(self.guard.text(row.reason)))
+            one = DamagedRow(file=name, row=row.number, line=row.line, reason=self._shown(row.reason))
             self.damaged.append(one)
         if self.damaged_count > self.max_damaged:
             places = tuple(
                 f"{one.file} {f'line {one.line}' if one.line is not None else f'row {one.row}'} ({one.reason})"
                 for one in self.damaged[-5:]
             )
-            raise TooManyDamaged(count=self.damaged_count, allowed=self.max_damaged, places=places)
+            rows = f"{self.damaged_count} row" + ("" if self.damaged_count == 1 else "s")
+            raise TooManyDamaged(count=self.damaged_count, rows=rows, allowed=self.max_damaged, places=places)
 
     def loose(self, score: dict[str, Any]) -> None:
         """Takes a score of no Record."""

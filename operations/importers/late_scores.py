@@ -14,7 +14,7 @@ from operations.importers._json_values import loads
 from storage.files import CHUNK
 from storage.project import Project
 from storage.projection import State
-from storage.schema.traces import BatchLink, ImportedBatch
+from storage.schema.traces import BatchLink, ImportedBatch, SourceFile
 
 _MARK_BYTES = 8
 
@@ -78,10 +78,13 @@ class LateScores:
                 records = stored.records(self._project, state, batch.id) if batch.counts.get("records") else ()
                 self._looked[batch.id] = self._found_in(records)
 
-    def replaced(self, names: Iterable[str]) -> tuple[BatchLink, ...]:
-        """Returns the link to the import that one of files of these names supersedes: the newest of the same ones."""
-        wanted = sorted(names)
-        found = [batch.id for batch in self._own if sorted(file.name for file in batch.files) == wanted]
+    def replaced(self, files: Iterable[SourceFile]) -> tuple[BatchLink, ...]:
+        """Returns the link to the import that one of such files supersedes: the newest with the same names and roles.
+
+        Exports of one kind of row are often named as those of another.
+        """
+        wanted = _named(files)
+        found = [batch.id for batch in self._own if _named(batch.files) == wanted]
         return (BatchLink(batch_id=found[-1], relation="supersedes"),) if found else ()
 
     @property
@@ -116,6 +119,10 @@ class LateScores:
                 count += end - start
                 self._found[start:end] = bytes([1]) * (end - start)
         return count
+
+
+def _named(files: Iterable[SourceFile]) -> list[tuple[str, str]]:
+    return sorted((file.name, file.role) for file in files)
 
 
 def _marks(lines: Iterable[bytes]) -> Iterator[int]:

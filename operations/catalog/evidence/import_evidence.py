@@ -23,7 +23,7 @@ from operations.importers._parquet import ParquetMissing, ParquetUnreadable
 from operations.importers._results import Columns, ResultsColumnMissing, ResultsMappingMissing
 from operations.importers._rows import SourceNotRegular, read_by
 from operations.importers._source import Options, Source
-from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar
+from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged, UnpacksTooFar, led_back
 from operations.importers.evidence import EvidenceImport, ImportStopped, NoEvidence, TooManyDamaged, TraceTooLarge
 from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
@@ -192,7 +192,7 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
     scores stay evidence and never become verdicts. The same content imported again is the same batch; changed content
     supersedes it; scores that come late make a batch linked to it. Start with dry_run.
     """
-    with read_by("import_evidence"):
+    with read_by("import_evidence"), led_back(request.source, request.source_kind):
         source = os.path.join(context.root, os.path.expanduser(request.source))
         if request.dry_run:
             return _suggested(request, source, context)
@@ -334,7 +334,7 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
             counts=late.counted(reading.tally.counts),
             fields=reading.fields,
             damaged=tuple(reading.damaged),
-            links=(*late.replaced(file.name for file in reading.files), *late.links),
+            links=(*late.replaced(reading.files), *late.links),
             notes=tuple(note[:1000] for note in reading.warnings()[:1000]),
             records_sha256=staging.files[stored.RECORDS].sha256,
             records_bytes=staging.files[stored.RECORDS].size,
@@ -378,6 +378,8 @@ def _answer(
 def _suggested(request: ImportEvidenceRequest, source: str, context: Context) -> ImportEvidenceResponse:
     found = _suggest.suggest(source, context.project.masker)
     arguments, supply = {"source": request.source, **found.request}, dict(found.supply)
+    if "source" in supply:
+        arguments = {"dry_run": True}  # there is nothing to import at the path
     if answers.size(arguments) > _REQUEST:
         roles = arguments.pop("file_roles", {})
         supply["file_roles"] = f"what each of the {len(roles)} files is; see fits"
