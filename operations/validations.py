@@ -124,7 +124,8 @@ def baseline_outcomes(
 
 
 def _judged_as(assessment: Assessment, plan: Plan) -> bool:
-    return (assessment.spec_digest, assessment.judger_digest) == (plan.spec_digest, plan.judger_digest)
+    same = (assessment.spec_digest, assessment.judger_digest) == (plan.spec_digest, plan.judger_digest)
+    return same and assessment.selection is None
 
 
 def _of_baseline(batch: Batch, value: Round, plan: Plan) -> bool:

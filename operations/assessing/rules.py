@@ -13,7 +13,7 @@ from operations.discovery import find
 from operations.importers import _record_facts as facts
 from operations.importers import stored
 from operations.importers.batches import selected
-from operations.judges._judge import Evidence, Judge
+from operations.judges._judge import Evidence, Judge, Judgement
 from operations.tuning.judging import JudgementInvalid
 from storage import contents
 from storage.holdout import UNTOLD, cases_for_work
@@ -33,7 +33,7 @@ def require_usable(project: Project, judger: Judger, batch_id: str) -> None:
         JudgementInvalid: It names the setting and what is wrong with it.
         JudgeEngineMissing: The rule needs a package that is not installed.
     """
-    if judger.method == "client":
+    if judger.method in ("client", "command"):
         return
     problem = None
     try:
@@ -54,26 +54,16 @@ def rows_of(project: Project, state: State, subject: Subject, judger: Judger, di
         JudgementInvalid: The rule needs expected answers, and no Record of the import has one.
         StoreDamaged: A file does not hold what was recorded.
     """
-    if judger.method == "client":
+    if judger.method in ("client", "command"):
         return
     rule = find(judges, Judge)[judger.method]
     settings, masker = rule.told(judger.settings), project.masker
-    late = _timeout_is_failure(state, subject)
+    late = timeout_is_failure(state, subject)
     present = False
-    blind = subject.batch.holdout_case_ids if isinstance(subject.batch, Batch) else ()
-    for record_id, evidence in _evidence(project, state, subject):
+    for record_id, evidence in evidence_of(project, state, subject):
         present = present or evidence.expected_present
         found = rule.judge(evidence, masker, settings, timeout_is_failure=late)
-        if subject.names[record_id] in blind:
-            found = replace(found, reason=UNTOLD)
-        yield {
-            "record_id": record_id,
-            "dimension": dimension,
-            "verdict": found.verdict,
-            "reason": found.reason,
-            "validity": found.validity,
-            "validity_reason": found.reason if found.validity != "valid" else "",
-        }
+        yield row(subject, record_id, dimension, found)
     if settings.needs_expected and not present and not isinstance(subject.batch, Batch):
         problem = (
             f"the rule {judger.method} compares with an expected answer, and no Record of {subject.batch.id} has one: "
@@ -82,12 +72,29 @@ def rows_of(project: Project, state: State, subject: Subject, judger: Judger, di
         raise JudgementInvalid(batch_id=subject.batch.id, field="judger", problem=problem)
 
 
-def _timeout_is_failure(state: State, subject: Subject) -> bool:
+def row(subject: Subject, record_id: str, dimension: str, found: Judgement) -> Row:
+    """Returns the row of one judgement; of a holdout Case without a reason, which would tell what it holds."""
+    blind = subject.batch.holdout_case_ids if isinstance(subject.batch, Batch) else ()
+    if subject.names[record_id] in blind:
+        found = replace(found, reason=UNTOLD)
+    return {
+        "record_id": record_id,
+        "dimension": dimension,
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "validity": found.validity,
+        "validity_reason": found.reason if found.validity != "valid" else "",
+    }
+
+
+def timeout_is_failure(state: State, subject: Subject) -> bool:
+    """Returns whether the plan under which the Records were run counts a timeout as a failure."""
     value = state.find(Round, subject.round_id)
     return bool(value and value.plan and value.plan.timeout_is_failure)
 
 
-def _evidence(project: Project, state: State, subject: Subject) -> Iterator[tuple[str, Evidence]]:
+def evidence_of(project: Project, state: State, subject: Subject) -> Iterator[tuple[str, Evidence]]:
+    """Yields each Record's id and what a judge may look at, in order."""
     if isinstance(subject.batch, Batch):
         ran = set(subject.batch.case_ids)
         stored_cases = (c for c in contents.cases(project, state, subject.batch.dataset_id) if c.id in ran)
@@ -102,6 +109,7 @@ def _evidence(project: Project, state: State, subject: Subject) -> Iterator[tupl
                     output=record.output,
                     output_truncated=record.execution.stdout_truncated,
                     status=record.execution.status,
+                    input=case.input,
                 ),
             )
         return
@@ -120,6 +128,7 @@ def of_import(record: facts.RecordValue) -> Evidence:
     An export does not say whether a failure was the agent's, so only an output can be judged, as of one that ended.
     """
     expected, output = facts.content(record, "expected", {}), facts.content(record, "output", {})
+    given = facts.content(record, "input", {})
     usable = (record.get("output") or {}).get("status") in ("value", "empty")
     present = (record.get("expected") or {}).get("status") in ("value", "empty", "null")
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False) if usable else None
@@ -128,4 +137,5 @@ def of_import(record: facts.RecordValue) -> Evidence:
         expected_present=present,
         output=text if usable else None,
         status="completed",
+        input=None if given is facts.UNKNOWN else given,
     )

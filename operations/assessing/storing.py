@@ -8,6 +8,7 @@ from typing import Any
 from operations.assessing.subjects import Subject
 from operations.importers._assessment_csv import write_assessment_csv
 from operations.tuning import judging
+from storage.projection import State
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.transaction import Staging, Transaction
 
@@ -16,7 +17,7 @@ Made = Mapping[str, Any]
 
 
 def standing_one(
-    tx: Transaction, subject: Subject, spec: EvaluationSpec, judger: Judger, reason: str | None
+    state: State, subject: Subject, spec: EvaluationSpec, judger: Judger, reason: str | None
 ) -> Assessment | None:
     """Returns the Assessment that the new one supersedes, or None.
 
@@ -24,7 +25,7 @@ def standing_one(
         AssessmentStands: There is one, and no reason to judge again.
     """
     selected = subject.selection.id if subject.selection else None
-    found = judging.current(tx.state.all(Assessment), subject.batch.id, judger.digest, spec.digest, selected)
+    found = judging.current(state.all(Assessment), subject.batch.id, judger.digest, spec.digest, selected)
     if found is not None and not (reason or "").strip():
         raise judging.AssessmentStands(batch_id=subject.batch.id, judger_id=judger.id, assessment_id=found.id)
     return found

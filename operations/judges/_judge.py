@@ -53,6 +53,8 @@ class Evidence:
     output_truncated: bool = False
     """Whether the end of the output is missing."""
     status: ExecutionStatus
+    input: Any = None
+    """The Case's input, for a judge that looks at it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,10 @@ Validity = Literal["valid", "invalid", "unknown"]
 """Whether a Record can be judged at all. Where it cannot, its verdict is `unknown`."""
 
 Readiness = Literal["calibrated", "uncalibrated"]
-JudgeMethod = Literal["client", "exact", "contains", "regex", "numeric", "json_equality", "json_subset", "json_schema"]
-"""Who judges: the client, or a rule that the server runs."""
+JudgeMethod = Literal[
+    "client", "command", "exact", "contains", "regex", "numeric", "json_equality", "json_subset", "json_schema"
+]
+"""Who judges: the client, a rule that the server runs, or a permitted command that it starts."""
 
 Dimension = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
 """What a verdict is about, such as `correctness`."""

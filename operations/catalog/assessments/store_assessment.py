@@ -5,77 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from operations.assessing import deals, rules, storing
+from operations.assessing.requests import JudgerGiven, RowGiven, SpecGiven
 from operations.assessing.subjects import Subject, subject_of
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.execution import command_judging
+from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, variables
+from operations.execution.permitting import ProbeScriptChanged, script_of
 from operations.importers._rows import SourceRefused, read_by
 from operations.importers.batches import BatchOrSelection, selection_of
 from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
 from operations.judges._linear import JudgeEngineMissing
 from operations.reading import counted
 from operations.tuning import judging
+from operations.tuning.probing import ProbeNotPermitted
 from storage.errors import NextCall
 from storage.holdout import HoldoutStaysUnseen, require_opened
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
+from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, Round
 from storage.schema.traces import ImportedBatch
 from storage.sealing import HoldoutKeyMissing
-
-
-class SpecGiven(Model):
-    version: Annotated[str, Field(min_length=1)] = "1"
-    boundary: Annotated[str, Field(description="What belongs to the target and what does not.")] = "the whole agent"
-    dimensions: Annotated[list[str], Field(min_length=1, max_length=20, description="The first is the primary one.")]
-    dimension_rules: Annotated[dict[str, str], Field(description="Dimension → the rule by which it passes.")]
-    denominator_rule: Annotated[str, Field(description="Which Records count.")] = "every slot of the plan"
-    not_applicable_rules: Annotated[
-        dict[str, str], Field(description="Dimension → when it does not apply; else no verdict is not_applicable.")
-    ] = {}
-
-
-class CalibrationGiven(Model):
-    source_ref: Annotated[str, Field(min_length=1, description="Where the right answer is from.")]
-    expected: Literal["pass", "fail"]
-    observed: Literal["pass", "fail", "unknown", "not_applicable"]
-
-
-class JudgerGiven(Model):
-    version: Annotated[str, Field(min_length=1)] = "1"
-    method: Annotated[
-        Literal["client", "exact", "contains", "regex", "numeric", "json_equality", "json_subset", "json_schema"],
-        Field(description="client: you send rows. Otherwise ATK compares the output with the expected answer."),
-    ] = "client"
-    readiness: Literal["calibrated", "uncalibrated"] = "uncalibrated"
-    dimension: Annotated[str | None, Field(description="What a rule judges. Default: the first dimension.")] = None
-    settings: Annotated[
-        dict[str, Any],
-        Field(
-            description="Of a rule: ignore_case, strip, json_field. regex: pattern, whole, absent. numeric: "
-            "absolute_tolerance, relative_tolerance, take (whole, first, last, only), thousands. json_*: document "
-            "(whole, fenced). json_equality: ignore_order, ignore_fields. json_subset: lists (same_length, any_order). "
-            "json_schema: schema."
-        ),
-    ] = {}
-    calibration_examples: list[CalibrationGiven] = []
-
-
-class RowGiven(Model):
-    record_id: Annotated[ObjectId, Field(description="A Record; of a deal, an item.")]
-    verdict: Literal["pass", "fail", "unknown", "not_applicable"]
-    dimension: Annotated[str | None, Field(description="Needed where there are several.")] = None
-    reason: str = ""
-    validity: Literal["valid", "invalid", "unknown"] | None = None
-    validity_reason: str = ""
-    score: float | None = None
-    evidence_refs: Annotated[list[dict[str, str]] | None, Field(description="Default: the Record itself.")] = None
 
 
 class StoreAssessmentRequest(WriteRequest):
@@ -124,6 +82,10 @@ class StoreAssessmentResponse(Response):
         judging.DealJudged,
         BatchOrSelection,
         JudgeEngineMissing,
+        ProbeNotPermitted,
+        ProbeScriptChanged,
+        EnvFileUnusable,
+        VariablesMissing,
         HoldoutStaysUnseen,
         HoldoutKeyMissing,
         VerdictsRefused,
@@ -177,7 +139,7 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
         for stored in (spec, judger):
             if stored.id not in tx.state.objects.get(stored.kind, {}):
                 tx.put(stored)
-        standing = storing.standing_one(tx, subject, spec, judger, request.supersede_reason)
+        standing = storing.standing_one(tx.state, subject, spec, judger, request.supersede_reason)
         dimension = judger.dimension or spec.dimensions[0]
         ruled = early.rows if early else rules.rows_of(context.project, tx.state, subject, judger, dimension)
         rows = _whole([*_client_rows(request, context), *ruled], list(subject.names), spec, batch_id, judger, request)
@@ -199,13 +161,43 @@ def _early(request: StoreAssessmentRequest, context: Context) -> _Early | None:
     project, state = context.project, context.project.state()
     selection = selection_of(state, request.batch_id, request.selection_id)
     batch_id = selection.batch_id if selection else str(request.batch_id)
-    if state.find(ImportedBatch, batch_id) is None:
+    if state.find(ImportedBatch, batch_id) is None and _method(request, state) != "command":
         return None
     subject = subject_of(project, state, batch_id, selection)
     spec = _spec(request, batch_id, state, "spec-0-none")
     judger = _judger(request, batch_id, state, "judger-0-none")
     rules.require_usable(project, judger, batch_id)
-    return _Early(subject, list(rules.rows_of(project, state, subject, judger, judger.dimension or spec.dimensions[0])))
+    dimension = judger.dimension or spec.dimensions[0]
+    storing.standing_one(state, subject, spec, judger, request.supersede_reason)
+    if judger.method == "command":
+        return _Early(subject, _commanded(context, state, subject, judger, dimension))
+    return _Early(subject, list(rules.rows_of(project, state, subject, judger, dimension)))
+
+
+def _method(request: StoreAssessmentRequest, state: State) -> str:
+    known = state.find(Judger, request.judger_id)
+    return request.judger.method if request.judger else known.method if known else "client"
+
+
+def _commanded(context: Context, state: State, subject: Subject, judger: Judger, dimension: str) -> list[rules.Row]:
+    """Starts the judger's command for each Record."""
+    permission = command_judging.permission_of(judger.settings, state, subject.batch.id)
+    command_judging.require_payable(permission, list(subject.names.values()), subject.batch.id)
+    judge = command_judging.CommandJudge(
+        permission=permission,
+        script=script_of(permission, context.root),
+        environment=variables(state.all(ProjectRecord)[0], context.root),
+        working_directory=os.path.join(context.root, permission.working_directory),
+    )
+    found = command_judging.judgements(
+        context.project,
+        judge,
+        rules.evidence_of(context.project, state, subject),
+        subject.batch.id,
+        timeout_is_failure=rules.timeout_is_failure(state, subject),
+        cancelled=context.cancelled,
+    )
+    return [rules.row(subject, record_id, dimension, judgement) for record_id, judgement in found]
 
 
 def _of_deal(request: StoreAssessmentRequest, deal_id: str, context: Context) -> StoreAssessmentResponse:
@@ -223,7 +215,7 @@ def _of_deal(request: StoreAssessmentRequest, deal_id: str, context: Context) ->
         stored = []
         for batch_id, staging in ((deal.left_batch_id, one), (deal.right_batch_id, other)):
             subject = subject_of(project, tx.state, batch_id)
-            standing = storing.standing_one(tx, subject, spec, judger, request.supersede_reason)
+            standing = storing.standing_one(tx.state, subject, spec, judger, request.supersede_reason)
             side = verdicts.rows(subject.records, spec.dimensions)
             rows = expand_rows(side, list(subject.names), spec.dimensions, batch_id, judger.method)
             found = storing.put(tx, staging, subject, rows, spec=spec, judger=judger, standing=standing, made=made)
@@ -292,7 +284,10 @@ def _require_named(request: StoreAssessmentRequest, batch_id: str, state: State)
 def _judger(request: StoreAssessmentRequest, batch_id: str, state: State, new_id: str) -> Judger:
     known = state.all(Judger)
     if request.judger is not None:
-        return judging.judger_from(request.judger.model_dump(mode="json"), new_id, batch_id, known)
+        given = request.judger.model_dump(mode="json")
+        if given["method"] == "command":
+            given["settings"] = command_judging.pinned(given["settings"], state, batch_id)
+        return judging.judger_from(given, new_id, batch_id, known)
     return state.get(Judger, str(request.judger_id))
 
 

@@ -284,7 +284,7 @@ def _next(
         value=value,
         datasets=state.all(Dataset),
         batches=state.all(Batch),
-        assessments=state.all(Assessment),
+        assessments=[a for a in state.all(Assessment) if a.selection is None],
         issues=state.all(Issue),
         candidates=state.all(Candidate),
         validations=state.all(Validation),

@@ -13,6 +13,7 @@ from storage.schema.assessments import Assessment, Confusion, Judger
 from storage.schema.selections import Selection
 from tests.operations.catalog.stages import EXACT, SPEC
 from tests.support.imports import Imports
+from tests.support.probes import Probed, clean
 
 EXAMPLES = [
     {"source_ref": "a", "expected": "pass", "observed": "pass"},
@@ -194,3 +195,70 @@ def test_batch_is_read_once_however_many_references_there_are(at, monkeypatch):
     monkeypatch.setattr(contents, "checked", counting)
     target.call("store_assessment", batch_id=target.batch_id, evaluation_spec=SPEC, judger={}, rows=rows)
     assert reads == [f"evidence/{target.batch_id}/records.jsonl"]
+
+
+COMMAND = {"method": "command", "settings": {"probe_authorization_id": "look"}}
+SAY = """\
+import json, sys
+given = json.load(open(sys.argv[1]))
+ok = given["output"].strip() == given["expected"]
+print("looked at", given["input"][:3])
+print(json.dumps({"verdict": "pass" if ok else "fail", "reason": "compared"}))
+"""
+
+
+def commanded(at, script, **more):
+    made = Probed(at("evaluated"), script, **{"max_calls": 50, **more})
+    given = {"batch_id": made.target.batch_id, "evaluation_spec": SPEC, "judger": COMMAND}
+    return made.target, given
+
+
+def test_permitted_command_judges_like_the_rule_that_it_repeats(at):
+    target, given = commanded(at, SAY)
+    found = target.call("store_assessment", **given)
+    same = target.call("store_assessment", **{**given, "judger": EXACT})
+
+    assert verdicts(target, found) == verdicts(target, same)
+    assert {"pass", "fail"} <= set(verdicts(target, found))
+    assert len(target.state.get(Judger, found.judger_id).settings["permission_sha256"]) == 64
+    assert clean(target)
+    assert verify(target.project).findings == []
+    assert target.refusal("store_assessment", **given).code == "assessment_stands"
+    target.write(".atk/probes/look.py", SAY + "# changed")
+    again = {**given, "supersede_reason": "again"}
+    assert target.refusal("store_assessment", **again).code == "probe_script_changed"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "more"),
+    [
+        ("raise SystemExit(3)", "exit code 3", {}),
+        ("print('pass')", "no JSON object", {}),
+        ('print(\'{"verdict": "great"}\')', "no verdict of", {}),
+        ("print('[' * 9999)", "no JSON object", {}),
+        ("import time; time.sleep(60)", "timeout", {"timeout_seconds": 0.3}),
+    ],
+)
+def test_whatever_goes_wrong_in_a_command_is_unknown(at, script, words, more):
+    target, given = commanded(at, script, **more)
+    found = target.call("store_assessment", **given)
+    assert set(verdicts(target, found)) == {"unknown"}
+    read = target.call("read_record", record_id=found.assessment_id, field="rows")
+    assert words in read.value[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "more"),
+    [
+        ({}, "judgement_invalid", {}),
+        ({"probe_authorization_id": "look", "argv": ["rm"]}, "judgement_invalid", {}),
+        ({"probe_authorization_id": "other"}, "probe_not_permitted", {}),
+        ({"probe_authorization_id": "look"}, "judgement_invalid", {"max_calls": 1}),
+        ({"probe_authorization_id": "look"}, "judgement_invalid", {"case_ids": ["refund-1"]}),
+    ],
+)
+def test_command_that_is_not_permitted_is_not_started(at, settings, code, more):
+    target, given = commanded(at, SAY, **more)
+    error = target.refusal("store_assessment", **{**given, "judger": {"method": "command", "settings": settings}})
+    assert error.code == code
+    assert target.state.all(Assessment) == []
