@@ -221,9 +221,12 @@ def final_sides(value: Round, batches: Iterable[Batch]) -> dict[str, str]:
 
 
 def is_opened(value: Round, batches: Iterable[Batch]) -> bool:
-    """Whether both final sides of a Round are sealed, so that its holdout Cases may be seen and have to be judged."""
+    """Whether both final sides of a Round are sealed, so that its holdout Cases may be seen and have to be judged.
+
+    A Round that validates a repair made elsewhere has one side.
+    """
     sides = final_sides(value, batches)
-    return value.baseline_revision_id in sides and len(sides) >= _SIDES
+    return value.baseline_revision_id in sides and len(sides) >= (_SIDES if value.external_fix is None else 1)
 
 
 def opened_fingerprints(state: State) -> frozenset[str]:

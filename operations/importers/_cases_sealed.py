@@ -53,7 +53,7 @@ class Sealer:
     """Made or read when the first holdout Case is met."""
     _inputs: dict[str, list[Case]] = field(default_factory=dict)
     _open: dict[str, str] = field(default_factory=dict)
-    """Input → id of a Case of the same source that is no holdout."""
+    """Digest of an input → id of a Case of the same source that is no holdout."""
 
     def key_for(self, case: Case) -> SealKey | None:
         """Returns what a Case is to be sealed with; None for one that is no holdout.
@@ -70,19 +70,20 @@ class Sealer:
 
     def stored(self, case: Case) -> Case:
         """Returns a Case as it is stored: sealed where it is a holdout."""
-        seen = self._digest(case.input)
+        seen = _digest(case.input)
         if (key := self.key_for(case)) is None:
             self._open.setdefault(seen, case.id)
             return case
         self.count += 1
         sealed = sealed_case(case, key)
-        self._inputs.setdefault(seen, []).append(sealed)
+        for as_read in {seen, self._masked(case.input)}:
+            self._inputs.setdefault(as_read, []).append(sealed)
         return sealed
 
     def known(self, state: State) -> Known | None:
         """Returns which of the holdout Cases are no secret: evidence or other Cases hold the same input in the clear.
 
-        Inputs are compared as they are masked, since evidence is stored so.
+        Inputs of evidence are compared as they are masked, since they are stored so.
         """
         if not self._inputs:
             return None
@@ -90,12 +91,12 @@ class Sealer:
         for seen, name in self._elsewhere(state):
             if seen in self._inputs and len(found.setdefault(seen, [])) < _NAMED:
                 found[seen].append(name)
-        cases = [case for seen in found for case in self._inputs[seen]]
+        cases = {case.id: case for seen in found for case in self._inputs[seen]}
         if not cases:
             return None
         return Known(
-            groups=tuple(dict.fromkeys(str(case.source_group_id) for case in cases)),
-            case_fingerprints=tuple(case.fingerprint for case in cases),
+            groups=tuple(dict.fromkeys(str(case.source_group_id) for case in cases.values())),
+            case_fingerprints=tuple(case.fingerprint for case in cases.values()),
             seen_in=tuple(dict.fromkeys(name for names in found.values() for name in names))[:_NAMED],
         )
 
@@ -121,7 +122,7 @@ class Sealer:
         for dataset in state.all(Dataset):
             for case in contents.cases(self.project, state, dataset.id):
                 if case.sealed is None:
-                    yield self._digest(case.input), f"{dataset.id}/{case.id}"
+                    yield _digest(case.input), f"{dataset.id}/{case.id}"
         for batch in state.all(ImportedBatch):
             if batch.counts.get("records"):
                 yield from self._imported(stored.records(self.project, state, batch.id))
@@ -130,7 +131,11 @@ class Sealer:
         for record in records:
             asked = record.get("input") or {}
             if asked.get("status") == "value":
-                yield self._digest(asked.get("value")), str(record["id"])
+                yield _digest(asked.get("value")), str(record["id"])
 
-    def _digest(self, value: Any) -> str:  # noqa: ANN401 - JSON
-        return digest(canonical(self.project.masker.value(value)))
+    def _masked(self, value: Any) -> str:  # noqa: ANN401 - JSON
+        return _digest(self.project.masker.value(value))
+
+
+def _digest(value: Any) -> str:  # noqa: ANN401 - JSON
+    return digest(canonical(value))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from operations.tuning import budget, deciding, lifecycle, running
 from operations.tuning.batches import finishing, has_records, is_followed
+from operations.tuning.holdout import was_run
 from storage.errors import NextCall
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
@@ -178,6 +179,7 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
     drafted = sum(c.round_id == value.id for c in candidates)
     free, side = _means(value, None, batches, candidates, validations)
     more = value.plan is not None and drafted < value.plan.budget.candidates and side <= free
+    more = more and was_run(value, batches) is None  # what is changed now could be made to fit the holdout
     begin = [NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})] * more
     if value.accepted_candidate_ids:
         return [*begin, *_for_final(value, batches, assessments, validations)]

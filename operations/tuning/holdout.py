@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
+from storage.holdout import is_opened
 from storage.schema.batches import Batch
 from storage.schema.datasets import Case
 from storage.schema.exposures import Exposure
@@ -126,6 +127,22 @@ def require_not_run(value: Round, batches: Iterable[Batch]) -> None:
     """
     if (batch := was_run(value, batches)) is not None:
         raise HoldoutWasRun(round_id=value.id, batch_id=batch.id)
+
+
+def standing(value: Round, batches: Sequence[Batch], exposures: Iterable[Exposure]) -> dict[str, object]:
+    """Returns how a Round stands with its holdout, for a person; nothing where its plan has none."""
+    if value.plan is None or not value.plan.holdout_case_ids:
+        return {}
+    ran = was_run(value, batches)
+    stands = "opened" if is_opened(value, batches) else "unseen" if ran is None else "run on one side, unseen"
+    own = [e.id for e in exposures if e.round_id == value.id and e.how == "final_run"]
+    return {
+        "cases": len(value.plan.holdout_case_ids),
+        "source_groups": len(groups_of(value.plan)),
+        "stands": stands,
+        "exposure_id": own[0] if own else None,
+        "takes_candidates": ran is None,
+    }
 
 
 def seen_groups(exposures: Iterable[Exposure], elsewhere: Iterable[Case]) -> dict[str, str]:

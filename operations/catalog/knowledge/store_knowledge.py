@@ -49,8 +49,8 @@ class KnowledgeGiven(Model):
     judger_hash: Annotated[str | None, Field(description="Default: the digest of that Validation's judger.")] = None
     evidence_refs: Annotated[References, Field(description="Records that carry it.")] = []
     contrary_refs: Annotated[References, Field(description="Records that speak against it.")] = []
-    candidate_ids: References = []
-    validation_ids: References = []
+    candidate_ids: Annotated[References, Field(description="Candidates that it was learned with.")] = []
+    validation_ids: Annotated[References, Field(description="Validations that show it.")] = []
 
 
 class StoreKnowledgeRequest(WriteRequest):

@@ -11,7 +11,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.execution import importing
 from operations.reading import counted
-from operations.tuning import advice, budget
+from operations.tuning import advice, budget, holdout
 from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.owners import is_alive
@@ -23,6 +23,7 @@ from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
 from storage.schema.datasets import Dataset
+from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import ACTIVE, CLOSED, Round
 from storage.schema.traces import ImportedBatch
@@ -237,6 +238,7 @@ def _round_facts(value: Round, state: State) -> dict[str, Any]:
         }
         facts["error_budget"] = {"alpha": value.plan.alpha, "looks_of_this_round": len(looks)}
         facts["decision_rule"] = value.plan.decision_rule
+        facts["holdout"] = holdout.standing(value, state.all(Batch), state.all(Exposure)) or None
     return {k: v for k, v in facts.items() if v not in (None, [], ())}
 
 

@@ -142,6 +142,9 @@ def test_a_round_that_ran_its_holdout_takes_no_candidate_even_after_a_rollback(f
     back = finished.round.baseline_commit
     finished.call("rollback_to", round_id=finished.round_id, target_commit=back, reason="the test takes it back")
     assert finished.refusal("prepare_candidate", **given).code == "holdout_was_run"
+    status = finished.call("get_status", round_id=finished.round_id)
+    assert status.round["holdout"]["stands"] == "opened"
+    assert "prepare_candidate" not in [step.tool for step in status.next]
 
 
 def test_what_was_run_is_no_fresh_holdout_in_another_round(finished):

@@ -171,9 +171,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     target, _ = made(tmp_path)
     keep = _attachments.KeptAttachments.keep
 
-    def changed(self, case):
+    def changed(self, case, *key):
         target.write("data/letter.txt", "changed\n")
-        return keep(self, case)
+        return keep(self, case, *key)
 
     monkeypatch.setattr(_attachments.KeptAttachments, "keep", changed)
     with pytest.raises(AtkError, match="changed while it was read"):

@@ -74,6 +74,18 @@ def test_a_round_takes_no_candidate_once_a_holdout_case_was_attempted(made, ran)
         holdout.require_not_run(a_round(), made)
 
 
+def test_status_says_how_a_round_stands_with_its_holdout():
+    value = a_round().model_copy(update={"baseline_revision_id": "revision-1-a", "external_fix": None})
+    left = batch(1).model_copy(update={"revision_id": "revision-1-a"})
+    right = batch(2).model_copy(update={"revision_id": "revision-2-b"})
+    found = holdout.standing(value, [], [])
+    assert (found["cases"], found["stands"], found["takes_candidates"]) == (2, "unseen", True)
+    assert holdout.standing(value, [left], [exposure()])["stands"] == "run on one side, unseen"
+    opened = holdout.standing(value, [left, right], [exposure()])
+    assert (opened["stands"], opened["exposure_id"], opened["takes_candidates"]) == ("opened", "exposure-1-a", False)
+    assert holdout.standing(a_round(holdout_case_ids=()), [], []) == {}
+
+
 def test_groups_are_seen_by_runs_lessons_known_inputs_and_cases_that_are_no_holdout():
     others = [case("c", "optimization", "gc"), case("d", "holdout", "gd")]
     lesson = exposure("knowledge", ("ge",), seen_in=("knowledge-1-a",), round_id=None)
