@@ -16,7 +16,7 @@ from operations.assessing import rechecking
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.round_history import RoundHistory, overspent
-from operations.tuning import comparing, deciding, holdout
+from operations.tuning import blocking, comparing, deciding, holdout
 from storage import contents, verification
 from storage.errors import AtkError
 from storage.frames import Frame, canonical, digest
@@ -26,7 +26,7 @@ from storage.projection import State, dump, fold
 from storage.schema.assessments import Assessment, Deal
 from storage.schema.base import Record
 from storage.schema.batches import Batch
-from storage.schema.candidates import Candidate, Decision
+from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
@@ -199,6 +199,11 @@ def _decided_again(before: State, known: Decision) -> Iterator[Finding]:
     passed = known.validation_id is not None and newest is not None and newest.result == "pass"
     if known.action in ("keep", "complete") and not passed and not known.override:
         yield Finding(path, f"is {known.action} without a passing Validation and without an override")
+    if known.action == "keep" and (candidate := before.find(Candidate, known.candidate_id)) is not None:
+        try:
+            blocking.require_unblocked(candidate, before.all(Issue), known.validation_result)
+        except AtkError as error:
+            yield Finding(path, f"keeps what could not be kept: {error}")
     if known.override and known.override_authorization is None:
         yield Finding(path, "overrides the result, and nobody authorized that")
     word = known.override_authorization

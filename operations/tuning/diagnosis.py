@@ -110,6 +110,9 @@ def _way_on_problems(issue: Issue) -> Iterator[tuple[str, str]]:
     handed = {"trigger_input", "expected", "actual"} <= set(issue.handoff or {})
     if issue.disposition == "external_handoff" and not handed:
         yield "handoff", "needs trigger_input, expected and actual, so that others can see the failure"
+    if issue.disposition == "external_handoff" and issue.resolution == "resolved":
+        told = "a Round with external_fix_identity shows it, and finish_round with complete_external_fix records it"
+        yield "resolution", f"cannot be claimed as resolved: {told}"
 
 
 def _unknown(reference: EvidenceRef, batches: Batches) -> str | None:

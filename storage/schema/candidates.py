@@ -71,7 +71,9 @@ class Candidate(Record):
     target_case_ids: tuple[str, ...]
     related_issue_ids: tuple[ObjectId, ...] = ()
     supersedes: ObjectId | None = None
-    change_kind: Literal["fix"] = "fix"
+    change_kind: Literal["fix", "workaround"] = "fix"
+    blocked_by_issue_ids: tuple[ObjectId, ...] = ()
+    """Issues that others have to repair: a fix waits for them, a workaround goes around them."""
     declared_paths: tuple[str, ...]
     parent_commit: Commit
     parent_revision_id: ObjectId

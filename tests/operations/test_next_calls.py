@@ -59,6 +59,8 @@ ELSEWHERE = {
     "continue_or_retry",  # test_successors
     "differs_from_predecessor",  # test_successors
     "env_file_unusable",  # tests/operations/execution
+    "blocked_by_issue",  # test_workarounds
+    "blockers_unfounded",  # test_workarounds
     "external_fix_not_shown",  # test_external_fixes
     "external_fix_refused",  # test_external_fixes
     "holdout_exposed",  # test_blind_holdout

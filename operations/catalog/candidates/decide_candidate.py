@@ -10,7 +10,7 @@ from operations import confirming
 from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.tuning import deciding, lifecycle
+from operations.tuning import blocking, deciding, lifecycle
 from storage import effects
 from storage.checkpoints import Change, Staged, UnknownContent, classify, commit_tree, inverse
 from storage.errors import NextCall
@@ -18,7 +18,7 @@ from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.approvals import HowConfirmed
 from storage.schema.base import ObjectId
-from storage.schema.candidates import Authorization, Candidate, Decision
+from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
@@ -74,6 +74,7 @@ class DecideCandidateResponse(Response):
         deciding.NotNewestValidation,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
+        blocking.BlockedByIssue,
         confirming.NotConfirmed,
         UnknownContent,
         Staged,
@@ -104,6 +105,8 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
         found = deciding.of_candidate(candidate, tx.state.all(Validation))
         validation = deciding.newest(found, request.validation_id, candidate.id)
         _check(request, candidate, validation)
+        if request.action == "keep":
+            blocking.require_unblocked(candidate, tx.state.all(Issue), validation.result if validation else None)
         overrides = request.override and validation is not None and validation.result != "pass"
         how = confirmed(_question(request, candidate, validation), context, tx) if overrides else None
         with context.project.git() as git, context.project.scratch(f"decide-{tx.number}") as scratch:

@@ -10,7 +10,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.tuning import budget, holdout, lifecycle, running, scope
+from operations.tuning import blocking, budget, holdout, lifecycle, running, scope
 from storage import effects
 from storage.checkpoints import Change, changes_between
 from storage.errors import AtkError, NextCall
@@ -93,6 +93,12 @@ class PrepareCandidateRequest(WriteRequest):
     ] = []
     related_issue_ids: Annotated[list[ObjectId], Field(description="Other Issues of the plan that it touches.")] = []
     supersedes: Annotated[ObjectId | None, Field(description="An earlier sealed candidate of the same Issue.")] = None
+    blocked_by_issue_ids: Annotated[
+        list[ObjectId], Field(description="Issues of the Round, handed over, without whose repair it cannot be kept.")
+    ] = []
+    change_kind: Annotated[
+        Literal["fix", "workaround"], Field(description="workaround: it goes around what is handed over.")
+    ] = "fix"
     adopt: Annotated[
         Literal["worktree"] | None, Field(description="worktree: write back the change that create_round kept.")
     ] = None
@@ -120,6 +126,7 @@ class PrepareCandidateResponse(Response):
         budget.BudgetExhausted,
         scope.OutOfScope,
         IssueNotPlanned,
+        blocking.BlockersUnfounded,
         NotSuperseding,
         holdout.HoldoutWasRun,
         NoAdoptedChange,
@@ -248,6 +255,8 @@ def _drafted(  # noqa: PLR0913, PLR0917 - what a draft begins with
     issue: Issue,
     adopted: tuple[Change, ...],
 ) -> Candidate:
+    given, issues = request.blocked_by_issue_ids, tx.state.all(Issue)
+    blocked = blocking.blockers(value.id, issue, given, request.change_kind, issues)
     return Candidate(
         id=tx.new_id("candidate"),
         round_id=value.id,
@@ -256,6 +265,8 @@ def _drafted(  # noqa: PLR0913, PLR0917 - what a draft begins with
         issue_revision=issue.revision,
         target_case_ids=plan.target_case_ids_by_issue[issue.id],
         related_issue_ids=tuple(request.related_issue_ids),
+        change_kind=request.change_kind,
+        blocked_by_issue_ids=blocked,
         supersedes=request.supersedes,
         declared_paths=tuple(request.paths),
         parent_commit=value.current_commit,

@@ -77,6 +77,7 @@ PAUSE = {**FINISH, "action": "pause"}
 RESUME = {**FINISH, "action": "resume"}
 FINALIZE = {**FINISH, "action": "start_finalizing"}
 OVERRIDE = {**AUTHORIZED, "action": "retain_without_final_pass"}
+HANDED = {"trigger_input": "i", "expected": "e", "actual": "a"}
 NOT_RUN = {"description": "look", "status": "not_run"}
 DONE = {"description": "look", "status": "completed"}
 
@@ -153,6 +154,7 @@ GUARDS = [
             ("root_cause_status", {"root_cause_status": "intervention_supported"}),
             ("next_action", {"next_action": ""}),
             ("handoff", {"disposition": "external_handoff", "handoff": {"expected": "x"}}),
+            ("resolution", {"disposition": "external_handoff", "handoff": HANDED, "resolution": "resolved"}),
         )
     ),
     Guard(
