@@ -20,7 +20,7 @@ from operations.execution.launch import launch
 from operations.execution.plan import STOP_FILE
 from operations.execution.preparing import prepare
 from operations.execution.sweeping import sweep_dead
-from operations.tuning import independence
+from operations.tuning import advice, independence
 from operations.tuning.batches import finishing
 from storage.attempts import FILE, AttemptsFollower, EndReason, read_attempts
 from storage.errors import AtkError, NextCall
@@ -28,7 +28,7 @@ from storage.frames import canonical
 from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
 from storage.project import Project
-from storage.runs import REMARKS
+from storage.runs import NOT_THE_REVISIONS, REMARKS
 from storage.schema.batches import Batch
 from storage.schema.projects import Preparation
 from storage.schema.projects import Project as ProjectRecord
@@ -57,6 +57,8 @@ class Followed:
     """The sum of the metric that the run has a limit of, over all its Records, as far as they report it."""
     successor_id: str | None = None
     """The batch that continues or retries it."""
+    round: Round | None = None
+    """The Round whose plan says how it is judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +259,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
                 thread.join(max(0.0, end - time.monotonic()))
             followed = next((b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id), None)
             spent = _spent(batch, batch.totals)
-            return Followed(batch, dict(batch.counts), alive=False, spent=spent, successor_id=followed)
+            counts, of = dict(batch.counts), None if batch.round_id is None else state.get(Round, batch.round_id)
+            return Followed(batch, counts, alive=False, spent=spent, successor_id=followed, round=of)
         seen = follower.update()
         counts = dict(seen.counts)
         done = sum(counts.values())
@@ -321,14 +324,19 @@ def warnings(found: Followed) -> list[str]:
     if limit is not None and not found.alive and not batch.reported.get(limit.metric):
         said.append(f"No attempt reported {limit.metric}, so that limit could not stop anything.")
     stopped = {
-        "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure failures "
-        "in a row. Mend what failed before it is continued.",
+        "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure "
+        f"{'failure' if batch.stop_after_infra_failures == 1 else 'failures in a row'}. Mend what failed before it is continued.",
         "not_prepared": "The runtime could not be prepared, so no attempt was made.",
         "spend_limit": "The run stopped itself at its spend limit.",
         "batch_timeout": "The run was ended at its batch_timeout_seconds.",
     }
     if batch.end_reason in stopped:
         said.append(stopped[batch.end_reason])
+    if batch.status == "contaminated" and any(note.endswith(NOT_THE_REVISIONS) for note in batch.notes):
+        said.append(
+            "Files were changed while the run went on. If the agent does that itself, each further run will be "
+            "contaminated as well: let it write to {output_dir}, or have Git ignore what it writes."
+        )
     return said
 
 
@@ -339,8 +347,7 @@ def leads_on(found: Followed) -> list[NextCall]:
         return [NextCall("wait_for_batch", named), NextCall("stop_batch", named)]
     if found.successor_id is not None:
         return [NextCall("wait_for_batch", {"batch_id": found.successor_id})]
-    judge = NextCall("store_assessment", named, {"rows": "verdicts, or a judger that ATK runs"})
-    read = NextCall("read_record", {"record_id": batch.id})
+    judge, read = advice.judging(found.round, batch.id), NextCall("read_record", {"record_id": batch.id})
     if batch.status == "sealed":
         return [judge, read]
     finish = finishing(batch)

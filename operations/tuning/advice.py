@@ -64,9 +64,9 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     judged = {a.batch_id for a in assessments}
     if not datasets:
         found = NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})
-        return [*(_judge(value, b.id) for b in fresh[-1:] if b.id not in judged), found]
+        return [*(judging(value, b.id) for b in fresh[-1:] if b.id not in judged), found]
     if waiting := _unjudged(value, left, assessments):
-        return [*_unfinished(value, left), _judge(value, waiting)]
+        return [*_unfinished(value, left), judging(value, waiting)]
     if stopped := _unfinished(value, left):
         return stopped
     if value is None or value.status in CLOSED:
@@ -100,7 +100,7 @@ def _of_evidence(
     of_round = [b for b in fresh if opened is None or b.id in opened.batch_ids] or list(fresh)
     another = NextCall("import_evidence", {"dry_run": True}, {"source": "an export", "source_kind": "what it is"})
     if waiting := [b for b in of_round[-1:] if b.id not in judged]:
-        return [_judge(None, waiting[0].id)]
+        return [judging(None, waiting[0].id)]
     if opened is None:
         return [_create(fresh[-1:], assessments)] if fresh else [another]
     ending = NextCall(
@@ -145,7 +145,7 @@ def _run_anew(batches: Sequence[Batch]) -> set[str]:
     return found
 
 
-def _judge(value: Round | None, batch_id: str) -> NextCall:
+def judging(value: Round | None, batch_id: str) -> NextCall:
     """The assessment of a batch: under the specification and by the judger of the plan, where one is frozen."""
     if value is None or value.plan is None or value.status in CLOSED:
         return NextCall("store_assessment", {"batch_id": batch_id}, VERDICTS)
@@ -241,7 +241,7 @@ def _for_repair(value: Round, batches: Sequence[Batch], assessments: Sequence[As
         return [_run(value, value.baseline_revision_id, "final", batches)]
     judged = [a.id for a in assessments if a.batch_id == batch.id]
     if not judged:
-        return [_judge(value, batch.id)]
+        return [judging(value, batch.id)]
     named = {"round_id": value.id}
     return [
         NextCall("validate_external_fix", {**named, "assessment_id": judged[-1]}),
@@ -270,7 +270,7 @@ def _compared(
             return [_run(value, revision_id, phase, batches)]
         judged = [a.id for a in assessments if a.batch_id == batch.id]
         if not judged:
-            return [_judge(value, batch.id)]
+            return [judging(value, batch.id)]
         found.append(judged[-1])
     both = {"round_id": value.id, "mode": phase, "left_assessment_id": found[0], "right_assessment_id": found[1]}
     return [NextCall("compare_and_gate", both)]

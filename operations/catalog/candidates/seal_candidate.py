@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.reading import counted
 from operations.tuning import lifecycle, scope
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes
@@ -112,7 +113,7 @@ def seal_candidate(request: SealCandidateRequest, context: Context) -> SealCandi
         )
         run = {"round_id": value.id, "dataset_id": plan.dataset_id, "phase": "incremental"}
         response = SealCandidateResponse(
-            message=f"{candidate.id} is sealed with {len(changes)} changed paths as {revision.id}.",
+            message=f"{candidate.id} is sealed with {counted(len(changes), 'changed path')} as {revision.id}.",
             round_id=value.id,
             candidate_id=candidate.id,
             revision_id=revision.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -41,6 +42,8 @@ _NAME = 100
 """Bytes of JSON that a text and a name may take in an answer."""
 _REQUEST = 2_000
 """And the request that a dry run suggests."""
+_OF_ANY_KIND = frozenset({"source_namespace", "mapping_version", "filtered_scope", "max_damaged"})
+"""Fields of a request that hold whatever the export turns out to be."""
 
 
 class EvidenceMapping(Model):
@@ -351,6 +354,7 @@ def _answer(
     """Returns what fits: every part has its share of the 8 kB of an answer, whatever the export holds."""
     judge = NextCall("store_assessment", {"batch_id": batch.id}, {"rows": "a verdict for each Record"})
     look = NextCall("read_record", {"record_id": f"{batch.id}.1"})
+    find = NextCall("find_records", {"batch_id": batch.id}, {"ids_file": "a list of complaints, or another filter"})
     whole = NextCall("read_record", {"record_id": batch.id})
     warnings = reading.warnings()
     shown = answers.first_texts(warnings[:SHOWN_WARNINGS], 1_500, each=_TEXT)
@@ -371,13 +375,30 @@ def _answer(
         skipped_files=answers.first_texts(batch.skipped[:8], 500, each=_NAME),
         supersedes=next((link.batch_id for link in batch.links if link.relation == "supersedes"), None),
         links=[link.batch_id for link in batch.links if link.relation == "late_scores"][-10:],
-        next=steps(*([look, judge] if batch.counts.get("records") else []), whole),
+        next=steps(*([look, find, judge] if batch.counts.get("records") else []), whole),
     )
+
+
+def _with_what_was_said(request: ImportEvidenceRequest, suggested: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the suggested fields, and over them what the dry run was called with: nobody has to say that twice."""
+    said = request.model_dump(
+        mode="json", exclude_defaults=True, exclude={"project_path", "request_id", "source", "dry_run", "wait_seconds"}
+    )
+    if answers.size(said) > _REQUEST:
+        return dict(suggested)
+    if suggested.get("source_kind") != request.source_kind:
+        said = {name: value for name, value in said.items() if name in _OF_ANY_KIND}
+    mapping = {**suggested.get("mapping", {}), **said.pop("mapping", {})}
+    files = {"file_roles", "adapter_profile"}
+    kept = {name: value for name, value in suggested.items() if name not in files or not files & said.keys()}
+    return {**kept, **said, **({"mapping": mapping} if mapping or "mapping" in suggested else {})}
 
 
 def _suggested(request: ImportEvidenceRequest, source: str, context: Context) -> ImportEvidenceResponse:
     found = _suggest.suggest(source, context.project.masker)
-    arguments, supply = {"source": request.source, **found.request}, dict(found.supply)
+    arguments, supply = {"source": request.source, **_with_what_was_said(request, found.request)}, dict(found.supply)
+    if "output" in request.mapping.model_dump(exclude_none=True) or request.mapping.scores:
+        supply.pop("mapping", None)
     if "source" in supply:
         arguments = {"dry_run": True}  # there is nothing to import at the path
     if answers.size(arguments) > _REQUEST:

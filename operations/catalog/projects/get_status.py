@@ -85,7 +85,8 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
                         "external_effects": "what it acts on outside; [] for nothing",
                         "allowed_paths": "what candidates may change",
                     },
-                )
+                ),
+                NextCall("initialize_project", {"analysis_only": True}),
             ),
         )
     state, damage = project.state(), project.damage()

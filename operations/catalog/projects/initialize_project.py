@@ -41,6 +41,7 @@ from storage.worktree import Head, ready
 TRY = NextCall("try_case", supply={"input": "one input, to see it run"})
 KEPT_RULES = ("redact_keys", "redact_patterns", "second_look", "require_confirmation", "runtime_notes")
 """What configure_runtime takes over from the analysis-only project where it is not given anew."""
+IMPORT = NextCall("import_evidence", {"dry_run": True}, {"source": "an export", "source_kind": "what it is"})
 CORRECT = NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration, corrected"})
 
 
@@ -256,7 +257,7 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
         head=head.commit if head else None,
         branch=head.branch if head else None,
         next=steps(
-            *([] if imports_only else [CORRECT if obstacles else TRY]),
+            IMPORT if imports_only else CORRECT if obstacles else TRY,
             NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"}),
         ),
     )

@@ -160,9 +160,10 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
             tx.put(pending.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
             update["pending_candidate_id"] = None
         ended = tx.put(lifecycle.changed(value, **update))
+        kept = counted(len(ended.accepted_candidate_ids), "candidate")
         return tx.commit(
             FinishRoundResponse(
-                message=f"{value.id} is {ended.status}; {len(ended.accepted_candidate_ids)} candidates were kept.",
+                message=f"{value.id} is {ended.status}; {kept} kept.",
                 warnings=[
                     *([f"Kept without a passing final Validation: {TOLD[how]}."] if how else []),
                     *_left_behind(pending, value),

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from operations.invocation import invoke
+from operations.registry import all_operations
 from operations.tuning.lifecycle import RoundWithoutBaseline
 from storage.errors import AtkError
 from storage.schema.rounds import Round
@@ -45,6 +47,19 @@ def advised(imports, tool, **given):
     assert step.tool == tool
     assert set(step.supply) <= {*given, "rows", "reason"}
     return imports.call(tool, **step.arguments, **given)
+
+
+def test_a_folder_that_is_no_project_is_led_to_its_first_import(tmp_path):
+    def call(name, **given):
+        return invoke(all_operations()[name], {"project_path": str(tmp_path), **given})
+
+    made = call("get_status").next[-1]
+    assert (made.tool, made.arguments, made.supply) == ("initialize_project", {"analysis_only": True}, {})
+    first = call(made.tool, **made.arguments).next[0]
+    assert (first.tool, first.arguments) == ("import_evidence", {"dry_run": True})
+    path = export(tmp_path, 1)
+    suggested = call(first.tool, **first.arguments, source=path, source_kind="langfuse").next[0]
+    assert "find_records" in [step.tool for step in call(suggested.tool, **suggested.arguments).next]
 
 
 def test_the_whole_way_is_named_step_by_step_and_needs_no_git(imports, tmp_path):

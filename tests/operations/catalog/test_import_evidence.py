@@ -337,6 +337,33 @@ def test_a_dry_run_stores_nothing_and_its_request_imports(imports, write):
     assert done.counts["records"] == 1
 
 
+def test_a_dry_run_suggests_what_it_was_called_with_too(imports, write):
+    write("t.jsonl", trace(1, input='{"q": 1}'))
+    source = os.path.dirname(write("o.jsonl", observation(1, 1)))
+    said = {"json_columns": ["input"], "source_namespace": "prod", "mapping": {"trace": {"name": "title"}}}
+    (step,) = imports.send(source, dry_run=True, **said).next
+    assert step.arguments == {
+        "source": source,
+        "source_kind": "langfuse",
+        "file_roles": {"o.jsonl": "observation", "t.jsonl": "trace"},
+        **said,
+    }
+    (step,) = imports.send(source, dry_run=True, **said, file_roles={"t.jsonl": "trace", "o.jsonl": "ignore"}).next
+    assert step.arguments["file_roles"]["o.jsonl"] == "ignore"
+    (step,) = imports.send(source, dry_run=True, **{**said, "source_kind": "otel"}).next
+    assert "json_columns" not in step.arguments
+    assert step.arguments["source_namespace"] == "prod"
+
+
+def test_a_dry_run_asks_for_no_mapping_that_it_was_given(imports, write):
+    source = write("r.csv", raw=b"Ticket,Bot answer\n1,yes\n")
+    (step,) = imports.send(source, source_kind="batch_results", dry_run=True).next
+    assert step.supply["mapping"]
+    given = {"output": "Bot answer", "case_id": "Ticket"}
+    (step,) = imports.send(source, source_kind="batch_results", dry_run=True, mapping=given).next
+    assert (step.arguments["mapping"], step.supply) == (given, {})
+
+
 def test_an_import_that_is_given_up_leaves_nothing_behind(imports, write):
     path = write("t.jsonl", *(trace(n) for n in range(3000)))
     arguments = {"project_path": imports.root, "source": path, "source_kind": "langfuse", **TRACES}

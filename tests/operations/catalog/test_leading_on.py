@@ -112,10 +112,12 @@ def test_a_comparison_names_the_cases_of_other_issues(at):
 
 def test_judging_is_advised_under_the_frozen_specification(at):
     target = at("frozen")
-    target.call("run_evaluation", round_id=target.round_id, revision_id=target.b0, wait_seconds=200)
+    ran = target.call("run_evaluation", round_id=target.round_id, revision_id=target.b0, wait_seconds=200)
 
     advised = target.call("get_status").next[0]
 
+    assert ran.next[0] == advised
+    assert target.call("wait_for_batch", batch_id=ran.batch_id).next[0] == advised
     assert advised.tool == "store_assessment"
     assert (advised.arguments["spec_id"], advised.arguments["judger_id"]) == (target.spec_id, target.judger_id)
     target.call("store_assessment", **advised.arguments)
