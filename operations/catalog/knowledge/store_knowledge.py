@@ -54,7 +54,7 @@ class KnowledgeGiven(Model):
 
 
 class StoreKnowledgeRequest(WriteRequest):
-    knowledge: KnowledgeGiven
+    knowledge: Annotated[KnowledgeGiven, Field(description="The lesson, whole: a revision replaces the one before.")]
     knowledge_id: Annotated[ObjectId | None, Field(description="To store a new revision of this lesson.")] = None
 
 
