@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import shutil
@@ -26,14 +27,15 @@ class Bed:
     """A Round with a sealed candidate, of which each comparison gets a copy of its own."""
 
     def __init__(self, top: Path, cases: int, targets: int, repeats: int, dimensions: list[str]) -> None:
-        self.top, self.repeats = top, repeats
+        self.top, self.repeats, self.more = top, repeats, dimensions[1:]
         self.base = Stages(str(top / "stages")).copy("initialized", str(top / "base"))
         self.base.write_cases([(f"c{n}", f"ticket {n}", "yes") for n in range(cases)])
         ids = self.base.ids
         ids["dataset_id"] = self.base.store_cases()
         head = store_batch(self.base, "revision-1-head", lambda *_: "no")
+        rows = self._rows(self.base, head, cases)
         spec = {"dimensions": dimensions, "dimension_rules": dict.fromkeys(dimensions, "as expected")}
-        judged = self.base.call("store_assessment", batch_id=head, evaluation_spec=spec, judger=EXACT)
+        judged = self.base.call("store_assessment", batch_id=head, evaluation_spec=spec, judger=EXACT, **rows)
         ids |= {"spec_id": judged.spec_id, "judger_id": judged.judger_id}
         made = self.base.call("create_round", batch_ids=[head], assessment_ids=[judged.assessment_id])
         ids |= {"round_id": made.round_id, "b0": made.revision_id}
@@ -54,8 +56,21 @@ class Bed:
         target = Staged(str(root), dict(self.base.ids))
         for name, revision_id, outcomes in (("left", target.b0, left), ("right", target.revision_id, right)):
             batch_id = self._stored(target, revision_id, outcomes)
-            target.ids[f"{name}_assessment_id"] = target.judge(batch_id)
+            rows = self._rows(target, batch_id, len(outcomes) * self.repeats)
+            target.ids[f"{name}_assessment_id"] = target.judge(batch_id, **rows)
         return target
+
+    def _rows(self, target: Staged, batch_id: str, records: int) -> dict[str, str]:
+        """Returns a file of verdicts for the dimensions that no rule judges: one Record in twenty fails."""
+        if not self.more:
+            return {}
+        rows = [
+            {"record_id": f"{batch_id}.{n}", "dimension": dimension, "verdict": "pass" if n % 20 else "fail"}
+            for dimension in self.more
+            for n in range(1, records + 1)
+        ]
+        target.write("verdicts.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        return {"rows_file": "verdicts.jsonl"}
 
     def _stored(self, target: Staged, revision_id: str, outcomes: Outcomes) -> str:
         def answer(case_id: str, repeat: int) -> str:

@@ -10,6 +10,7 @@ from storage.schema.rounds import Round
 from storage.schema.validations import Validation
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.stages import EXACT, SPEC, Staged, issue
+from tests.operations.test_verification import _changes, _forge
 from tests.support.projects import Target
 
 CASES = [(f"c{n:02}", f"ticket {n}", "yes") for n in range(26)]
@@ -123,6 +124,17 @@ def test_efficiency_wants_an_independent_metric_to_fall_and_nothing_harmed(targe
     assert found.summary["metrics"][0]["source"] == "proxy"
     assert set(target.state.all(Validation)[-1].charged_case_ids) == {c for c, _, _ in CASES}
     assert clean(target) == []
+
+
+def test_forged_metric_and_forged_charge_are_found_out(target):
+    compared(target, EFFICIENCY, (before, costs(1.0)), (before, costs(0.5)))
+
+    def cheaper(value):
+        value["statistics"]["metrics"][0]["right_total"] = 0.0
+
+    for change, told in ((cheaper, "says statistics"), (lambda v: v.update(charged_case_ids=[]), "charged_case_ids")):
+        _forge(target.root, _changes("validation", change))
+        assert any(told in finding.problem for finding in clean(target))
 
 
 @pytest.mark.parametrize(
