@@ -18,7 +18,7 @@ _WORDS_ONLY = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256))
 _HEX = b"0123456789abcdef-."
 """No name and no form of a credential is made of these alone; ids and times are, and are new in every row."""
 
-_NAMING = re.compile(rb"passw|pwd|passphrase|secret|author|cookie|bearer|basic|key")
+_NAMING = re.compile(rb"passw|pwd|passphrase|secret|author|cookie|bearer|basic|key|curl")
 
 _GAP = rb"(?:[\W_]|\\[nrtbf])*"
 _END = rb"(?![a-z])"
@@ -29,7 +29,7 @@ _NAMES = re.compile(
     + _GAP
     + rb"keys?)"
     + _END
-    + rb"|(?:bearer|basic)(?:[ \t]|\\+t)"
+    + rb"|(?:bearer|basic)(?:[ \t]|\\+t)|curl"
 )
 _URL = re.compile(rb"://[^\s/:@\"'<>]{0,256}:[^\s/\"'<>]{1,256}@")
 

@@ -283,8 +283,8 @@ class Masker:
         for form in forms.FORMS if len(text) >= forms.SHORTEST else ():
             if any(needle in text for needle in form.needles):
                 text = form.pattern.sub(lambda found: self.mask(found.group()), text)
-        if "://" in text:
-            text = forms.URL.sub(lambda found: f"://{found[1]}:{self._unless_placeholder(found[2])}@", text)
+        for login in (form for needle, form in forms.LOGINS if needle in text):
+            text = login.sub(lambda found: found[1] + self._unless_placeholder(found[2]), text)
         return forms.SCHEME.sub(self._scheme, text) if " " in text or "\t" in text else text
 
     def _scheme(self, found: re.Match[str]) -> str:

@@ -99,6 +99,7 @@ FORMS = (
         "sk-",
         r"(?<![\w-])sk-(?=[\w-]{0,120}?(?=[A-Za-z]{0,60}[0-9])[A-Za-z0-9]{8})[\w-]{16,}",
     ),
+    _form("api_key", "sk-", r"(?<![A-Za-z0-9])sk-(?:proj|ant|or-v1|svcacct|admin)-[\w-]{16,}"),
     _form(
         "api_key",
         "hf_ npm_ gsk_ xai- pypi- dop_v1_ shpat_ lin_api_ SG.",
@@ -108,7 +109,13 @@ FORMS = (
 )
 
 SCHEME = re.compile(r"(?<![\w-])(bearer|basic)[ \t]+([A-Za-z0-9+/=._~-]{6,})", re.IGNORECASE)
-URL = re.compile(r"://([^\s/:@\"'<>]{0,256}):([^\s/\"'<>]{1,256})@")
+_URL = re.compile(r"(://[^\s/:@\"'<>]{0,256}:)([^\s/\"'<>]{1,256})(?=@)")
+_CURL = re.compile(
+    r"(?<![\w-])((?:-u|--(?:proxy-)?user)(?:[ \t]+|=)?\\{0,8}['\"]?(?!\[masked:)[^\s:'\"\\]{1,128}:)([^\s'\"\\]{1,256})"
+)
+LOGINS = (("://", _URL), ("curl", _CURL))
+"""A name and a password as they stand in a URL and after `curl -u`, and what a text has to hold for that."""
+
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|<[^>]*>|\{+[^{}]*\}+|\*+|x{3,}", re.IGNORECASE)
 ONLY_SCHEME = re.compile(r"\s*(?:bearer|basic|token)?\s*", re.IGNORECASE)
 
