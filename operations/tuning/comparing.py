@@ -191,10 +191,6 @@ def looks(validations: Iterable[Validation], plans: Mapping[str, Plan]) -> tuple
     return tuple(Look(case_id=key, count=count) for key, count in counted.items())
 
 
-def table_digest(found: Table) -> str:
-    """Returns the digest of an outcome table."""
-    return digest(canonical({d: {c: list(o) for c, o in cases.items()} for d, cases in found.items()}))
-
 def charged_case_ids(validation: Validation) -> tuple[str, ...]:
     """Returns the Cases that a Validation charged a look to: of an incremental one, those that it claimed better."""
     if validation.charged_case_ids is not None:
@@ -202,6 +198,10 @@ def charged_case_ids(validation: Validation) -> tuple[str, ...]:
     charged = validation.rule == "statistical" and validation.mode == "incremental"
     return validation.target_case_ids if charged else ()
 
+
+def table_digest(found: Table) -> str:
+    """Returns the digest of an outcome table."""
+    return digest(canonical({d: {c: list(o) for c, o in cases.items()} for d, cases in found.items()}))
 
 
 def comparison_csv(left: Table, right: Table) -> bytes:
