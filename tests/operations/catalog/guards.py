@@ -79,6 +79,7 @@ def supplied(target: Staged, tool: str, given: Mapping[str, Any], asked: Mapping
         ("store_dataset", "source"): {"source": "cases.csv"},
         ("import_evidence", "source"): {"source": "cases.csv", "source_kind": "batch_results"},
         ("store_dataset", "mapping"): {"source": "cases.csv"},
+        ("store_knowledge", "knowledge"): {"knowledge": {"body": "a lesson", "applicability": "here"}},
         ("find_records", "ids_file"): {"batch_id": ids.get("batch_id"), "ids_file": "cases.csv", "ids_column": "id"},
         ("record_source_contract", "fields"): CONTRACT,
         ("record_source_contract", "mapping_version"): {**CONTRACT, "mapping_version": "next"},

@@ -1,6 +1,8 @@
 """A holdout is run once, at the end, and what was seen of it is no fresh one."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from operations.tuning import holdout
 from storage.schema.batches import Batch
@@ -119,3 +121,26 @@ def test_a_holdout_run_fits_its_plan_and_its_exposure():
         assert len(holdout.problems(a_round(), batches, exposures)) == 1
     assert holdout.problems(a_round(holdout_case_ids=()), [batch(1)], [])
     assert holdout.problems(a_round(protection_case_ids=("a",)), [], [])
+
+
+GROUPS = st.sets(st.sampled_from("abcdef"), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(GROUPS, st.booleans()), max_size=8), st.sets(st.sampled_from("abcdef"), max_size=2))
+def test_no_sequence_of_rounds_exposes_a_group_twice(rounds, usual):
+    """Each Round asks for some groups as its holdout, and some of them run what they may."""
+    exposures, ran = [], []
+    elsewhere = [case(f"usual-{group}", "optimization", group) for group in usual]
+    for number, (groups, runs) in enumerate(rounds, 1):
+        value = a_round().model_copy(update={"id": f"round-{number}-a"})
+        wanted = plan(holdout_case_ids=tuple(groups), source_groups={group: group for group in groups})
+        try:
+            holdout.require_fresh(value, wanted, holdout.seen_groups(exposures, elsewhere))
+        except holdout.HoldoutExposed as refused:
+            assert set(refused.groups) & (set().union(*ran) | usual)  # noqa: PT017 - why it was refused
+            continue
+        if runs:
+            ran.append(groups)
+            exposures.append(exposure(groups=holdout.groups_of(wanted), round_id=value.id))
+    assert sum(map(len, ran)) == len(set().union(*ran))
+    assert not set().union(*ran) & usual
