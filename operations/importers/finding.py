@@ -247,7 +247,10 @@ def search(
     drawn: list[tuple[int, int]] = []
     for record in records:
         found.scanned += 1
-        answers = [_asked(record, group, found.unknown) for group in filters]
+        silent: set[str] = set()
+        answers = [_asked(record, group, silent) for group in filters]
+        for name in silent:  # once for each Record, also where several filters ask for the same
+            found.unknown[name] += 1
         if False in answers:
             continue
         if None in answers:
@@ -269,13 +272,10 @@ def _group(given: Filter | Sequence[Filter]) -> Sequence[Filter]:
     return (given,) if isinstance(given, Filter) else given
 
 
-def _asked(record: RecordValue, group: Filter | Sequence[Filter], unknown: dict[str, int]) -> bool | None:
-    answers = []
-    for one in _group(group):
-        answer = one.test(record)
-        unknown[one.name] += answer is None
-        answers.append(answer)
-    return _any(answers)
+def _asked(record: RecordValue, group: Filter | Sequence[Filter], silent: set[str]) -> bool | None:
+    answers = [(one.name, one.test(record)) for one in _group(group)]
+    silent.update(name for name, answer in answers if answer is None)
+    return _any(answer for _, answer in answers)
 
 
 def _lot(seed: int, record_id: str) -> int:

@@ -51,6 +51,9 @@ _IDS_KEPT = 50
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Part = Literal["input", "output", "events"]
+End = Literal[
+    "completed", "agent_error", "infra_error", "timeout", "failed", "cancelled", "interrupted", "running", "unknown"
+]
 
 
 class ScoreFilter(Model):
@@ -77,12 +80,7 @@ class VerdictFilter(Model):
 class FindRecordsRequest(WriteRequest):
     batch_id: Annotated[ObjectId | None, Field(description="The batch to look in, run or imported.")] = None
     selection_id: Annotated[ObjectId | None, Field(description="Or a stored selection to look in.")] = None
-    status: Annotated[
-        list[str],
-        Field(
-            description="Ends: completed, agent_error, infra_error, timeout, failed, cancelled, interrupted, unknown."
-        ),
-    ] = []
+    status: Annotated[list[End], Field(description="How an attempt or a trace ended.")] = []
     has_error: Annotated[bool | None, Field(description="Whether something failed in it.")] = None
     verdict: Annotated[VerdictFilter | None, Field(description="What an Assessment says.")] = None
     scores: Annotated[list[ScoreFilter], Field(max_length=10, description="Scores of the export, each to be met.")] = []

@@ -318,3 +318,16 @@ def test_what_is_asked_of_no_batch_is_refused(imports, nine, tmp_path):
     late = imports.send(path, file_roles={"scores.jsonl": "score"}).batch_id
     with pytest.raises(BatchHasNoRecords):
         imports.call("find_records", batch_id=late)
+
+
+def test_an_end_that_there_is_not_is_refused_with_those_that_there_are(imports, store):
+    batch_id = store(trace(1))
+    with pytest.raises(InvalidArguments, match=r"status.*completed"):
+        imports.call("find_records", batch_id=batch_id, status=["complete"])
+
+
+def test_a_record_that_says_nothing_is_counted_once_for_filters_of_one_name(imports, store):
+    batch_id = store(trace(1), trace(2))
+    asked = [{"name": "none", "min": 0}, {"name": "none", "max": 1}]
+    found = imports.call("find_records", batch_id=batch_id, scores=asked)
+    assert (found.undecided, found.unknown) == (2, {"score.none": 2})
