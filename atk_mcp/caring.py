@@ -91,7 +91,11 @@ def _verify(given: argparse.Namespace) -> int:
 def _key_list(_: argparse.Namespace) -> int:
     from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
 
-    return OK if keys.listed() else REFUSED
+    try:
+        usable = keys.listed()
+    except AtkError as error:
+        return refused(error, as_json=False)
+    return OK if usable else REFUSED
 
 
 def _key_export(given: argparse.Namespace) -> int:

@@ -9,7 +9,11 @@ from storage import sealing
 
 
 def listed() -> bool:
-    """Prints the keys of this user, each with its project, and returns whether all of them can be used."""
+    """Prints the keys of this user, each with its project, and returns whether all of them can be used.
+
+    Raises:
+        HoldoutKeyUnusable: Their folder cannot be read.
+    """
     found = sealing.known_keys()
     for project_id, key in found.items():
         say(f"{project_id}  {key.id}" if isinstance(key, sealing.SealKey) else f"{project_id}  {key}")

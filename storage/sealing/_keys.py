@@ -121,12 +121,18 @@ def read_key(path: str) -> SealKey:
 
 
 def known_keys() -> dict[str, SealKey | HoldoutKeyUnusable]:
-    """Returns the keys of this user by project id, or what is wrong with one."""
+    """Returns the keys of this user by project id, or what is wrong with one.
+
+    Raises:
+        HoldoutKeyUnusable: Their folder cannot be read.
+    """
     found: dict[str, SealKey | HoldoutKeyUnusable] = {}
     try:
         names = sorted(os.listdir(key_home()))
     except FileNotFoundError:
         return found
+    except OSError as error:
+        raise HoldoutKeyUnusable(path=key_home(), reason=error.strerror or str(error)) from error
     for name in names:
         if name.endswith(".key"):
             try:

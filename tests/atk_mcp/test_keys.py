@@ -56,3 +56,6 @@ def test_what_is_no_key_is_said(home, tmp_path, capsys):
     assert "something else" in capsys.readouterr().out
     assert main(["key", "import", str(tmp_path / "none")]) == 1
     assert "holdout_key_unusable" in capsys.readouterr().err
+    home("one/project-1-abcd.key")
+    assert main(["key", "list"]) == 1
+    assert "holdout_key_unusable" in capsys.readouterr().err

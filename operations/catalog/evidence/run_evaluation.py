@@ -29,7 +29,7 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch, UnknownAuthorization
 from storage.schema.rounds import Round
-from storage.sealing import HoldoutKeyMissing
+from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable
 from storage.transaction import ResourceBusy, Transaction
 
 
@@ -140,6 +140,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         holdout.HoldoutOnlyFinal,
         holdout.NoCaseButHoldout,
         HoldoutKeyMissing,
+        HoldoutKeyUnusable,
         AdapterScriptChanged,
         BadAdapterOption,
         EnvFileUnusable,
