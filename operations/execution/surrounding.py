@@ -19,7 +19,7 @@ def frozen_paths(git: Git, around: Surroundings) -> frozenset[str]:
     return frozenset(shown_path(git, path) for path in (*around.dirty, *around.untracked))
 
 
-def require_clean(git: Git, value: Round, project: Project, scratch: str) -> None:
+def require_clean(git: Git, value: Round, project: Project, scratch: str, *, ended: bool = False) -> None:
     """Refuses a worktree that is not the Round's current revision with the user's files around it as they were.
 
     Raises:
@@ -28,15 +28,22 @@ def require_clean(git: Git, value: Round, project: Project, scratch: str) -> Non
         HeadMoved: HEAD is not where the Round stands.
     """
     around = Surroundings.model_validate(value.surroundings)
-    refuse_changes(git, value, project, draft_changes(git, value.current_commit, around, scratch))
+    changes = draft_changes(git, value.current_commit, around, scratch)
+    refuse_changes(git, value, project, changes, ended=ended)
 
 
-def refuse_changes(git: Git, value: Round, project: Project, changes: Iterable[Change]) -> None:
-    """Refuses `changes`, which keep the worktree from being what the Round stands at; none is no refusal."""
+def refuse_changes(git: Git, value: Round, project: Project, changes: Iterable[Change], *, ended: bool = False) -> None:
+    """Refuses `changes`, which keep the worktree from being what the Round stands at; none is no refusal.
+
+    Where all has been run that a Round `ended` with, and apart from the user's folder, files outside the scope are the
+    user's to edit.
+    """
     around = Surroundings.model_validate(value.surroundings)
     allowed = value.plan.allowed_paths if value.plan else project.allowed_paths
     frozen = frozen_paths(git, around)
     found = {path: _became(change, frozen, path) for change in changes if (path := shown_path(git, change.path))}
+    if ended and value.plan is not None and value.plan.replay == "isolated":  # what was run never saw these files
+        found = {path: how for path, how in found.items() if in_scope(path, allowed) and path not in frozen}
     lifecycle.require_clean(value, found, frozen, lambda path: in_scope(path, allowed))
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from storage.errors import AtkError
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.projects import Project as ProjectRecord
@@ -276,6 +277,27 @@ def test_a_draft_and_edits_of_the_users_do_not_hinder_an_isolated_run_and_are_no
     assert target.state.get(Candidate, draft.candidate_id).status == "draft"
     assert len({*target.outputs(begun.batch_id), *target.outputs(second.batch_id)}) == 2
     assert places(tmp_path) == []
+
+
+@pytest.mark.parametrize(("replay", "code"), [("isolated", None), ("in_place", "surroundings_changed")])
+def test_edits_outside_the_scope_hinder_the_end_of_a_round_only_where_it_ran_among_them(tmp_path, replay, code):
+    target = Odd(tmp_path / "a", allowed_paths=["prompt.txt"])
+    value = target.frozen(replay=replay)
+    target.write("renamed.sh", "edited by the user\n")
+    target.write("loose.txt", "edited too\n")
+    ending = {"round_id": value.id, "action": "close_without_adoption", "reason": "a test"}
+    if code is not None:
+        with pytest.raises(AtkError) as refused:
+            target.call("finish_round", **ending)
+        assert refused.value.code == code
+        return
+    target.write("prompt.txt", "changed without a candidate\n")
+    with pytest.raises(AtkError) as refused:
+        target.call("finish_round", **ending)
+    assert refused.value.code == "files_in_the_way"
+    target.git("checkout", "-q", "prompt.txt")
+    assert target.call("finish_round", **ending).status == "closed_without_adoption"
+    assert target.read("renamed.sh") == "edited by the user\n"
 
 
 @pytest.mark.parametrize("left", ["litter", "nested"])
