@@ -19,7 +19,6 @@ from storage import contents, effects
 from storage.checkpoints import Change, changes_between, draft_changes, inverse, revision_changes
 from storage.errors import AtkError, NextCall
 from storage.git import Git
-from storage.projection import UnknownObject
 from storage.schema.batches import Batch, Spending
 from storage.schema.candidates import Candidate
 from storage.schema.datasets import Case, Dataset
@@ -84,7 +83,7 @@ class BoundRun:
             return self.wanted.dataset_id
         known = self.tx.state.all(Dataset)
         if len(known) != 1:
-            raise UnknownObject(kind="dataset", given="(not given)", known=[d.id for d in known[-5:]])
+            raise running.DatasetNotNamed.of([d.id for d in known])
         return known[0].id
 
     def _as_planned(self, field: str, given: object, planned: object) -> None:
@@ -124,6 +123,7 @@ class BoundRun:
         back = effects.rewrite(inverse(switch), around.folders) if switch else None
         return {
             "commit": revision.commit,
+            "head": head.model_dump(mode="json"),
             "surroundings": around.model_dump(mode="json"),
             "inputs": declared_inputs(self.project),
             "own_changes": [{"path": path} for path in sorted(own)],

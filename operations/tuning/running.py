@@ -62,6 +62,24 @@ class RunNotPlanned(AtkError):
 
 
 @dataclass(kw_only=True, eq=False)
+class DatasetNotNamed(AtkError):
+    """A run outside of a Round names no dataset, and the project has none or several."""
+
+    message = "The run needs a dataset_id: the project has {known}."
+    next_calls = (
+        NextCall("run_evaluation", supply={"dataset_id": "one of those that there are"}),
+        NextCall("store_dataset", supply={"source": "a file of Cases"}),
+    )
+
+    known: str
+
+    @classmethod
+    def of(cls, ids: Sequence[str]) -> DatasetNotNamed:
+        """Returns the refusal for a project with these datasets."""
+        return cls(known=f"{len(ids)}, the newest {', '.join(ids[-5:])}" if ids else "none yet")
+
+
+@dataclass(kw_only=True, eq=False)
 class UnknownCases(AtkError):
     """The run names Cases that are not there, or none."""
 

@@ -113,7 +113,7 @@ def test_a_call_that_waits_for_a_run_says_that_it_stays(capsys, monkeypatch):
     monkeypatch.setattr("operations.registry.all_operations", lambda: {"wait_for_batch": waiting})
     assert inspector.main(["call", "wait_for_batch"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
-        "atk: wait_for_batch stays until the run has ended, whatever wait_seconds says; Ctrl-C ends what it started."
+        "atk: wait_for_batch stays until what it starts has ended, whatever wait_seconds says; Ctrl-C ends that."
     )
 
 

@@ -125,6 +125,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         running.RevisionMismatch,
         running.RunNotPlanned,
         running.UnknownCases,
+        running.DatasetNotNamed,
         running.FinalSideStands,
         running.NothingToValidate,
         budget.BudgetExhausted,
