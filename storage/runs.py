@@ -22,7 +22,7 @@ from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.projects import RuntimeFindings
-from storage.worktree import Surroundings, surroundings
+from storage.worktree import Head, Surroundings, read_head, surroundings
 
 if TYPE_CHECKING:
     from storage.git import Git
@@ -33,6 +33,8 @@ FINDINGS = "runtime.json"
 """In the run's work folder: what was found about the runtime around it (RuntimeFindings)."""
 REMARKS = "remarks.json"
 """Beside it: sentences about what its Records say of one another."""
+NOT_THE_REVISIONS = "was not the Revision's when the run had ended"
+"""How the note ends that names a path which was changed during a run."""
 NOTE_LIMIT = 20
 
 
@@ -150,7 +152,7 @@ def _around(project: Project, state: State, run: OpenRun, attempts: Attempts) ->
     batch = state.get(Batch, run.batch_id)
     findings = _findings(project, batch)
     made = _made(batch, attempts)
-    notes = [*findings.drift, *findings.problems, *findings.notes, *_remarks(project, batch)]
+    notes = [*findings.drift, *findings.problems, *findings.notes, *_remarks(project, batch), *_moved(project, run)]
     drifted = bool(findings.drift)
     if made and not findings.ended and _followed_by_nobody(state.all(ProjectRecord)[0], run):
         notes.append("The runtime was not looked at again after the run, so it may have changed meanwhile.")
@@ -158,6 +160,23 @@ def _around(project: Project, state: State, run: OpenRun, attempts: Attempts) ->
     if not made:  # nothing was measured on the wrong content; a stale runtime is named all the same
         findings = findings.model_copy(update={"contaminated": findings.stale})
     return _Around(findings, tuple(notes), drifted)
+
+
+def _moved(project: Project, run: OpenRun) -> list[str]:
+    """Says that HEAD is elsewhere, as after a commit of the agent's: the content that ran is what the Revision has."""
+    if "head" not in run.details:
+        return []
+    before = Head.model_validate(run.details["head"])
+    try:
+        with project.git() as git:
+            now = read_head(git)
+    except AtkError as error:
+        return [f"HEAD was at {_place(before)} when the run began, and cannot be read now: {error}"]
+    return [] if now == before else [f"HEAD was at {_place(before)} when the run began, and is at {_place(now)} now"]
+
+
+def _place(head: Head) -> str:
+    return f"{head.commit[:12]} ({head.branch or 'no branch'})"
 
 
 def _made(batch: Batch, attempts: Attempts) -> bool:
@@ -192,7 +211,7 @@ def _sealed(  # noqa: PLR0913, PLR0917 - what is known of a run
 ) -> Batch:
     planned = {n: f"{batch.id}.{n}" for n in range(1, batch.slots + 1)}
     missing = tuple(record_id for record_id in planned.values() if record_id not in attempts.finished)
-    notes = [f"{path} was not the Revision's when the run had ended" for path in changed[:NOTE_LIMIT]]
+    notes = [f"{path} {NOT_THE_REVISIONS}" for path in changed[:NOTE_LIMIT]]
     notes += [f"{len(changed) - NOTE_LIMIT} more paths differed"] if len(changed) > NOTE_LIMIT else []
     return batch.model_copy(
         update={

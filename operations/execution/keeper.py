@@ -21,14 +21,14 @@ from operations.execution.plan import STOP_FILE
 from operations.execution.preparing import prepare
 from operations.execution.sweeping import sweep_dead
 from operations.tuning import advice, independence
-from operations.tuning.batches import finishing
+from operations.tuning.batches import finishing, has_records
 from storage.attempts import FILE, AttemptsFollower, EndReason, read_attempts
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical
 from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
 from storage.project import Project
-from storage.runs import REMARKS
+from storage.runs import NOT_THE_REVISIONS, REMARKS
 from storage.schema.batches import Batch
 from storage.schema.projects import Preparation
 from storage.schema.projects import Project as ProjectRecord
@@ -324,14 +324,20 @@ def warnings(found: Followed) -> list[str]:
     if limit is not None and not found.alive and not batch.reported.get(limit.metric):
         said.append(f"No attempt reported {limit.metric}, so that limit could not stop anything.")
     stopped = {
-        "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure failures "
-        "in a row. Mend what failed before it is continued.",
+        "infra_failures": f"The run stopped itself after {batch.stop_after_infra_failures} infrastructure "
+        f"{'failure' if batch.stop_after_infra_failures == 1 else 'failures in a row'}. Mend what failed before it is "
+        "continued.",
         "not_prepared": "The runtime could not be prepared, so no attempt was made.",
         "spend_limit": "The run stopped itself at its spend limit.",
         "batch_timeout": "The run was ended at its batch_timeout_seconds.",
     }
     if batch.end_reason in stopped:
         said.append(stopped[batch.end_reason])
+    if batch.status == "contaminated" and any(note.endswith(NOT_THE_REVISIONS) for note in batch.notes):
+        said.append(
+            "Files were changed while the run went on. If the agent or its preparation does that, each further "
+            "run will be contaminated as well: let it write to {output_dir}, or have Git ignore what it writes."
+        )
     return said
 
 
@@ -346,6 +352,7 @@ def leads_on(found: Followed) -> list[NextCall]:
     if batch.status == "sealed":
         return [judge, read]
     finish = finishing(batch)
+    judging = [judge] if has_records(batch) else []
     if finish is None:
-        return [judge, read]
-    return [judge, finish, read] if "retry_batch_id" in finish.arguments else [finish, judge, read]
+        return [*judging, read]
+    return [*judging, finish, read] if "retry_batch_id" in finish.arguments else [finish, *judging, read]

@@ -163,6 +163,16 @@ def test_agent_that_writes_a_stray_file_contaminates_the_batch_and_loses_no_evid
 
     assert (found.status, found.counts["completed"]) == ("contaminated", 6)
     assert "stray.txt" in found.notes[0]
+    assert [w for w in found.warnings if "each further run will be contaminated as well" in w]
+
+
+def test_agent_that_commits_or_leaves_the_branch_is_told_of(at):
+    moves = "git checkout -q -b other 2>/dev/null || git checkout -q other; "
+    commits = "git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m mine; echo billing\n"
+    found = with_agent(at, moves + commits)
+
+    assert (found.status, found.counts["done"]) == ("sealed", 6)
+    assert len([note for note in found.notes if "(refs/heads/main) when the run began" in note]) == 1
 
 
 def test_agent_that_edits_a_tracked_file_contaminates_the_batch(at):

@@ -51,6 +51,7 @@ def test_a_runtime_that_answers_for_another_content_is_not_measured(tmp_path):
     old = target.head_run()
 
     assert (old.status, old.end_reason, old.counts["done"]) == ("contaminated", "not_prepared", 0)
+    assert "store_assessment" not in [step.tool for step in old.next]  # there is nothing to judge
     assert "another content is running" in old.notes[0]
     assert not target.ran
     target.forget("stale")
