@@ -19,6 +19,9 @@ UNATTACHED = b"\xff"
 LOOSE = 1
 """A flag: text fields of the row are raw text, whatever the value was."""
 
+PLAIN = 2
+"""A flag: the fast parser reads the payload as it was meant, whatever numbers are in it."""
+
 BUNDLE = 3
 """A role: rows are traces with what belongs to them."""
 
@@ -115,11 +118,12 @@ class Intake:
     def _file(self, file: int, row: RawRow, part: Part, raw: bytes | None) -> None:
         value, payload = self._guard.masked(part.value, raw)
         marks = None if row.plain else _marks(part.value)
+        flags = part.flags | PLAIN if payload is raw else part.flags
         key = self._key(part.role, value, part.trace)
         self._number += 1
         # A plain tuple, in the order of `Filed`: that is what can be written fast.
         self._sorter.add(
-            (key, part.role, self._number, file, row.number, row.line, part.pointer, part.flags, marks, payload)
+            (key, part.role, self._number, file, row.number, row.line, part.pointer, flags, marks, payload)
         )
 
     def _key(self, role: int, value: dict[str, Any], default: Any) -> bytes:  # noqa: ANN401 - JSON

@@ -31,7 +31,7 @@ _NAMES = re.compile(
     + _END
     + rb"|(?:bearer|basic)(?:[ \t]|\\+t)|curl"
 )
-_URL = re.compile(rb"://[^\s/:@\"'<>]{0,256}:[^\s/\"'<>]{1,256}@")
+_URL = re.compile(rb"://[^\s/:@\"'<>]*:[^\s/\"'<>]+@")
 
 # As in `storage.masking`, but without what looks at the byte before: an escape such as `\n` may stand there.
 _FORMS = re.compile(
@@ -45,6 +45,9 @@ _LONGEST_NAME = 80
 
 _REMEMBERED = 50_000
 """Words that are kept as harmless."""
+
+_RECURRING = frozenset((1, 2, 3, 4, 10))
+"""Bytes of an hour, a minute, a count and a date: of what is made of digits alone, these come again."""
 
 
 class Sieve:
@@ -60,14 +63,16 @@ class Sieve:
 
     def clean(self, raw: bytes) -> bool:
         """Returns whether the row, as JSON in UTF-8, surely holds no credential."""
-        unknown = set(raw.translate(_WORDS_ONLY).split()).difference(self._harmless)
-        suspect = False
+        harmless, suspect = self._harmless, False
+        unknown = [word for word in raw.translate(_WORDS_ONLY).split() if word not in harmless]
         for word in unknown:
             if not word.translate(None, _HEX):
+                if len(word) in _RECURRING and len(harmless) < _REMEMBERED // 2:
+                    harmless.add(word)
                 continue
             if self._is_harmless(word):
-                if len(self._harmless) < _REMEMBERED:
-                    self._harmless.add(word)
+                if len(harmless) < _REMEMBERED:
+                    harmless.add(word)
             elif self._is_form(word):
                 return False
             else:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from operations.importers._cells import decoded, instant, loosened, shown_time
 from operations.importers._fields import OBSERVATION, SCORE, TRACE, Shape, Shapes, ValuesConflict
-from operations.importers._intake import LOOSE, UNATTACHED, Filed
+from operations.importers._intake import LOOSE, PLAIN, UNATTACHED, Filed
 from operations.importers._json_values import loads, shortened
 from operations.importers._scores import PLACED as SCORE_PLACED
 from operations.importers._scores import number_of, score_of
@@ -65,11 +67,12 @@ class Assembler:
             ValuesConflict: Two rows say different things about the same.
         """
         read = [self._read(filed) for filed in rows]
-        own = [one for one in read if one.filed.role == TRACE]
-        seen = [one for one in read if one.filed.role == OBSERVATION]
-        rated = [one for one in read if one.filed.role == SCORE]
+        by_role: tuple[list[_Read], ...] = ([], [], [])
         for one in read:
-            self._check_twins(one)
+            if one.shape.twins:
+                self._check_twins(one)
+            by_role[one.filed.role].append(one)
+        own, seen, rated = by_role
         if rows[0].trace != UNATTACHED:
             self._check_project(read)
         trace = self._single(own, TRACE) if own else None
@@ -99,7 +102,7 @@ class Assembler:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def _read(self, filed: Filed) -> _Read:
-        row = loads(filed.payload)
+        row = orjson.loads(filed.payload) if filed.flags & PLAIN else loads(filed.payload)
         marks = loads(filed.marks.encode()) if filed.marks else {}
         return _Read(filed, row, marks, self.shapes[filed.role].of(row))
 
@@ -155,10 +158,12 @@ class Assembler:
         for one in rows:
             name = one.shape.names.get("id", "")
             found = one.row.get(name)
-            if role == OBSERVATION and found in (None, ""):
-                self._tally.warn("observation without an id", self._place(one.filed))
-            key = f"i{found}" if found not in (None, "") else f"n{one.filed.number}"
-            by_id.setdefault(key, []).append(one)
+            if found is None or found == "":
+                if role == OBSERVATION:
+                    self._tally.warn("observation without an id", self._place(one.filed))
+                by_id[f"n{one.filed.number}"] = [one]
+            else:
+                by_id.setdefault(f"i{found}", []).append(one)
         return [group[0] if len(group) == 1 else self._single(group, role) for group in by_id.values()]
 
     def _single(self, rows: Sequence[_Read], role: int) -> _Read:

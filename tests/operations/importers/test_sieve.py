@@ -79,6 +79,12 @@ def test_every_known_secret_is_seen_however_deep_it_lies(secret, wrap):
     assert not sieve.clean(orjson.dumps({"input": wrap(f"say\n{secret} now")}))  # nor once its words are known
 
 
+def test_an_address_with_a_long_name_and_a_password_is_seen():
+    row = {"input": "https://" + "é" * 200 + ":hunter22@host/x"}
+    assert MASKER.value(row) != row
+    assert not Sieve().clean(dumps(row))
+
+
 def test_a_row_of_a_usual_export_is_passed():
     row = {"id": "0a1b" * 8, "time_to_first_token": 0.1, "usage": {"total_token": 3}, "output": "Ask the secretary."}
     sieve = Sieve()
