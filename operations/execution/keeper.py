@@ -351,7 +351,8 @@ def leads_on(found: Followed) -> list[NextCall]:
     judge, read = advice.judging(found.round, batch.id), NextCall("read_record", {"record_id": batch.id})
     if batch.status == "sealed":
         return [judge, read]
-    finish = finishing(batch)
+    plan = found.round.plan if found.round else None
+    finish = finishing(batch, retries=plan.max_retries_per_slot if plan else None)
     judging = [judge] if has_records(batch) else []
     if finish is None:
         return [*judging, read]

@@ -286,3 +286,14 @@ def test_a_final_side_that_was_interrupted_is_finished_and_costs_one_side(at):
 
 def account_of(target):
     return budget.account(target.round, target.round.plan, target.state.all(Batch))
+
+
+def test_a_retry_that_the_plan_refuses_is_not_offered(tmp_path):
+    target = Logged(tmp_path)
+    target.open_round(budget={"executions": 100})
+    target.note("infra-c1")
+
+    run = target.round_run()
+
+    assert (run.status, run.counts["infra_error"]) == ("partial", 1)
+    assert [step.tool for step in run.next] == ["store_assessment", "read_record"]
