@@ -19,8 +19,9 @@ from storage.schema.rounds import MetricLimit, Plan
 NOISIEST = 0.25
 """The variance of one run that passes half of the time: nothing varies more."""
 
-CONFIRMED_EFFECT = 0.65
-"""Targets are parted by themselves only where those that confirm still show this much of the noisiest agent."""
+CONFIRMED_EFFECT = 0.45
+"""Targets are parted by themselves only where those that confirm still show this much of the noisiest agent: as four
+targets of five repeats do, for which the gate's power is stated."""
 
 _DEFAULTS = {"objective": "quality", "min_efficiency_delta": 0.0, "metric_limits": {}}
 

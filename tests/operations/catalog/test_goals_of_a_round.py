@@ -186,7 +186,7 @@ def test_look_that_screening_ends_is_not_charged_and_the_next_one_is_the_first(t
     def only_confirming(case_id, repeat):
         return fixed(case_id, repeat) if case_id in TARGETS[2:] else before(case_id, repeat)
 
-    first = compared(target, {}, (before,), (only_confirming,))
+    first = compared(target, {"screening": True}, (before,), (only_confirming,))
     assert target.state.get(Round, target.round_id).plan.screening_case_ids_by_issue == {target.issue_id: TARGETS[:2]}
     assert (first.result, first.summary["error_budget"]["spent"]) == ("no_effect", 0)
     target.decide("reject")

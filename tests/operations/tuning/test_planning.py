@@ -113,3 +113,36 @@ def test_a_wanted_effect_is_turned_into_cases():
 
 def test_counts_need_no_size():
     assert check_plan(plan(targets=1, others=0, decision_rule="counts", incremental_repeats=1))["rule"] == "counts"
+
+
+def test_b0_compared_with_itself_says_what_its_own_noise_hides():
+    steady = {f"t{i}": ("fail",) * 9 + ("pass",) for i in range(4)}
+    sizes = check_plan(plan(), baseline=steady)["targets"][0]
+    assert sizes["by_b0"] < sizes["smallest_detectable_effect"]
+    assert "by_b0" not in check_plan(plan(), baseline={"t0": steady["t0"]})["targets"][0]
+
+
+def test_wanted_effect_is_turned_into_repeats_of_each_issues_targets():
+    few, many = (check_plan(plan(), wanted_effect=e)["targets"][0]["repeats_for_wanted_effect"] for e in (0.6, 0.3))
+    assert (few, many) == (3, 11)
+    assert check_plan(plan(), wanted_effect=0.01)["targets"][0]["repeats_for_wanted_effect"] is None
+
+
+def test_budget_of_more_looks_than_the_targets_can_reach_is_told():
+    told = check_plan(plan(targets=1, budget=SimpleNamespace(candidates=5)))["warnings"]
+    assert any("Look 4 at issue-1" in said and "3 candidates" in said for said in told)
+
+
+def test_screening_and_confirming_targets_have_a_size_of_their_own():
+    found = check_plan(plan(screening_case_ids_by_issue={"issue-1": ("t0", "t1")}), looks={"t0": 9, "t2": 1})
+    assert [(s["comparison"], s["targets"], s["alpha"]) for s in found["targets"]] == [
+        ("issue-1, screening", 2, 0.2),
+        ("issue-1", 2, pytest.approx(0.05 / 6, rel=1e-3)),
+        ("issue-1 at the final validation", 4, 0.05),
+    ]
+
+
+def test_efficiency_asks_no_size_of_targets_and_needs_units_all_the_same():
+    assert check_plan(plan(targets=1, others=4, objective="efficiency", incremental_repeats=1))["targets"] == []
+    with pytest.raises(PlanCannotPass):
+        check_plan(plan(targets=1, others=3, objective="efficiency"))

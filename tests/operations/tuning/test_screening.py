@@ -102,11 +102,13 @@ def plan_for(given, *, usages="oopp", repeats=5, rule="statistical", project=Non
 @pytest.mark.parametrize(
     ("settings", "screening"),
     [
-        ({}, {"issue-1": ("c0", "c1")}),
+        ({"usages": "oopppp"}, {"issue-1": ("c0", "c1")}),
+        ({"usages": "oopp"}, {}),
+        ({"usages": "oopp", "repeats": 10}, {"issue-1": ("c0", "c1")}),
         ({"usages": "oooo"}, {}),
         ({"usages": "pppp"}, {}),
         ({"usages": "ooop"}, {}),
-        ({"usages": "ooop", "repeats": 10}, {"issue-1": ("c0", "c1", "c2")}),
+        ({"usages": "ooop", "repeats": 20}, {"issue-1": ("c0", "c1", "c2")}),
         ({"usages": "opp", "repeats": 1}, {}),
         ({"rule": "counts"}, {}),
     ],
