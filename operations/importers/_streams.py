@@ -133,6 +133,12 @@ class Counted(io.RawIOBase):
         """How many bytes the file has."""
         return os.fstat(self._file.fileno()).st_size
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """What changes when somebody writes to the file: its size, and when that was done last."""
+        found = os.fstat(self._file.fileno())
+        return found.st_size, found.st_mtime_ns
+
     def at(self, place: int, size: int) -> bytes:
         """Returns the file's bytes from `place` on, at most `size`, beside what passes."""
         return os.pread(self._file.fileno(), size, place)

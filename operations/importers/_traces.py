@@ -93,7 +93,7 @@ class Assembler:
         if trace is None and not spans:
             for score in scores:
                 if score.get("trace_id") is not None:
-                    self._tally.warn("missing trace for scores", f"score {score['id']}"[:80])
+                    self._tally.warn("missing trace for scores, in this export", f"score {score['id']}"[:80])
             counts["scores_unattached"] += len(scores)
             return None, scores
         counts["traces" if trace else "traces_without_row"] += 1

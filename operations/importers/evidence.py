@@ -157,6 +157,7 @@ class EvidenceImport:
         """
         file = self.found.files[number]
         with opened(file.path) as opening:
+            before = opening.counted.stamp
             rows = 0
             for row in self.source.rows(file, opening):
                 if isinstance(row, Damage):
@@ -171,6 +172,8 @@ class EvidenceImport:
                     if self.cancelled():
                         raise ImportStopped(rows=self.row_total)
             opening.counted.drain()
+            if opening.counted.stamp != before:
+                self.torn.append(f"{file.name} was written to while it was read; its digest is of what was read")
             self._bytes_read += opening.counted.count
         self.files.append(
             SourceFile(

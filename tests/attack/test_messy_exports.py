@@ -10,7 +10,7 @@ import pytest
 from operations.importers import _suggest
 from operations.importers._export_rows import HeaderUnusable
 from operations.importers._fields import ValuesConflict
-from operations.importers._streams import ExportFormatUnknown
+from operations.importers._streams import Counted, ExportFormatUnknown
 from operations.importers.evidence import TooManyDamaged
 from storage.errors import AtkError
 from tests.support.imports import Imports
@@ -276,3 +276,17 @@ def test_a_copy_of_a_file_is_told(imports, write):
 def test_an_export_of_damaged_rows_alone_is_not_called_empty(imports, write):
     with pytest.raises(AtkError, match="holds no row that can be read"):
         imports.send(write("t.jsonl", "{\n{\n"), **RESULTS, max_damaged=5)
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_told(imports, write, monkeypatch):
+    source = write("t.csv", answers(2))
+    drain = Counted.drain
+
+    def write_more(counted):
+        with open(source, "ab") as file:
+            file.write(b"late,row\n")
+        drain(counted)
+
+    monkeypatch.setattr(Counted, "drain", write_more)
+    (warning,) = imports.send(source, **RESULTS).warnings
+    assert warning.startswith("t.csv was written to while it was read")
