@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
+
+from pydantic import BaseModel
 
 from operations.importers._export_rows import RawRow, rows_of
 from operations.importers._folders import full_path, names_in
@@ -18,6 +22,9 @@ SAMPLE = 50
 
 MAX_SAMPLED = 40
 """Files that are looked at."""
+
+_OF_ANY_KIND = frozenset({"source_namespace", "mapping_version", "filtered_scope", "max_damaged"})
+"""Fields of a request that hold whatever the export turns out to be."""
 
 
 def suggest(source: str, masker: Masker) -> Suggestion:
@@ -53,6 +60,19 @@ def _spread(names: list[str]) -> list[str]:
         ranked.append((places[folder], name))
         places[folder] += 1
     return sorted(name for _, name in sorted(ranked)[:MAX_SAMPLED])
+
+
+def kept(request: BaseModel, suggested: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the suggested fields, and over them what the dry run was called with: nobody has to say that twice."""
+    said = request.model_dump(
+        mode="json", exclude_defaults=True, exclude={"project_path", "request_id", "source", "dry_run", "wait_seconds"}
+    )
+    if suggested.get("source_kind") != said["source_kind"]:
+        said = {name: value for name, value in said.items() if name in _OF_ANY_KIND}
+    mapping = {**suggested.get("mapping", {}), **said.pop("mapping", {})}
+    files = {"file_roles", "adapter_profile"}
+    found = {name: value for name, value in suggested.items() if name not in files or not files & said.keys()}
+    return {**found, **said, **({"mapping": mapping} if mapping or "mapping" in suggested else {})}
 
 
 def _is_read(name: str) -> bool:

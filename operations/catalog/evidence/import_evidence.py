@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -42,8 +41,6 @@ _NAME = 100
 """Bytes of JSON that a text and a name may take in an answer."""
 _REQUEST = 2_000
 """And the request that a dry run suggests."""
-_OF_ANY_KIND = frozenset({"source_namespace", "mapping_version", "filtered_scope", "max_damaged"})
-"""Fields of a request that hold whatever the export turns out to be."""
 
 
 class EvidenceMapping(Model):
@@ -379,24 +376,9 @@ def _answer(
     )
 
 
-def _with_what_was_said(request: ImportEvidenceRequest, suggested: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the suggested fields, and over them what the dry run was called with: nobody has to say that twice."""
-    said = request.model_dump(
-        mode="json", exclude_defaults=True, exclude={"project_path", "request_id", "source", "dry_run", "wait_seconds"}
-    )
-    if answers.size(said) > _REQUEST:
-        return dict(suggested)
-    if suggested.get("source_kind") != request.source_kind:
-        said = {name: value for name, value in said.items() if name in _OF_ANY_KIND}
-    mapping = {**suggested.get("mapping", {}), **said.pop("mapping", {})}
-    files = {"file_roles", "adapter_profile"}
-    kept = {name: value for name, value in suggested.items() if name not in files or not files & said.keys()}
-    return {**kept, **said, **({"mapping": mapping} if mapping or "mapping" in suggested else {})}
-
-
 def _suggested(request: ImportEvidenceRequest, source: str, context: Context) -> ImportEvidenceResponse:
     found = _suggest.suggest(source, context.project.masker)
-    arguments, supply = {"source": request.source, **_with_what_was_said(request, found.request)}, dict(found.supply)
+    arguments, supply = {"source": request.source, **_suggest.kept(request, found.request)}, dict(found.supply)
     if "output" in request.mapping.model_dump(exclude_none=True) or request.mapping.scores:
         supply.pop("mapping", None)
     if "source" in supply:
