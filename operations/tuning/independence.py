@@ -123,8 +123,8 @@ def _coincidences(answers: Sequence[Answer]) -> list[str]:
     chance = chance_of(count, expected)
     if chance >= CHANCE:
         return []
-    answers = "1 answer is" if count == 1 else f"{count} answers are"
-    said = f"{answers} identical to an earlier one of their Case ({_listed(list(cases))})"
+    which = "1 answer is" if count == 1 else f"{count} answers are"
+    said = f"{which} identical to an earlier one of their Case ({_listed(list(cases))})"
     why = f"chance explains {expected:.1f} (p < {max(chance, 1e-12):.1g})"
     return [f"{said}, where {why}: a cache may have answered, so the repeats may not be independent."]
 
