@@ -160,7 +160,7 @@ class AssessmentIncomplete(VerdictsRefused):
     """What `missing_from` shows the following ones; None where these are the last."""
 
 
-def expand_rows(
+def expand_rows(  # noqa: PLR0913 - rows, what they are held to, and how a refusal is paged
     rows: Iterable[Mapping[str, Any]],
     records: Sequence[str],
     dimensions: Sequence[str],
