@@ -17,7 +17,7 @@ def entries():
 def test_every_kind_of_record_has_an_entry():
     from storage.schema.kinds import KINDS
 
-    spelled = {"spec": "specification"}
+    spelled = {"spec": "specification", "external_validation": "external validation"}
     assert {spelled.get(kind, kind) for kind in KINDS} - entries() == set()
 
 
