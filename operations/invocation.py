@@ -131,7 +131,7 @@ def _invoke(  # noqa: PLR0913 - as above
     if request_id is not None and _STRANGER.changed(request_id):
         problem = "request_id: it holds a credential, and is kept as it is; choose another one"
         raise InvalidArguments(operation=operation.name, problems=[problem])
-    given = {k: v for k, v in arguments.items() if k not in ("project_path", "request_id")}
+    given = {k: v for k, v in arguments.items() if k not in _HOW}
     extra: dict[str, Any] = {k: v for k, v in (("progress", progress), ("cancelled", cancelled)) if v is not None}
     context = Context(
         root=root,
@@ -178,6 +178,10 @@ def _with_consent(
                 answer=how.get(said, "the call was given up"),
                 question=known.question,
             ) from None
+
+
+_HOW = frozenset({"project_path", "request_id", "wait_seconds"})
+"""Arguments that say where, under which name and how patiently a call is made, not what it does."""
 
 
 def _root(given: str | None) -> str:

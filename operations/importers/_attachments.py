@@ -127,6 +127,10 @@ def _paths(given: Any) -> list[str] | None:  # noqa: ANN401 - JSON
     return given if whole else None
 
 
+_OWN = frozenset({".git", ".atk"})
+"""Folders whose files no agent is handed: keys, configuration, evidence."""
+
+
 def _attachment(path: str, source: str, root: str, row: int, name: str) -> Attachment:
     if "\0" in path:
         raise AttachmentUnreadable(path=source, row=row, attachment=name.replace("\0", "\\0"), reason="has a NUL byte")
@@ -134,6 +138,8 @@ def _attachment(path: str, source: str, root: str, row: int, name: str) -> Attac
     inside = os.path.realpath(root)
     if os.path.commonpath((real, inside)) != inside:
         raise AttachmentOutside(path=source, row=row, attachment=name)
+    if _OWN.intersection(os.path.relpath(real, inside).split(os.sep)):
+        raise AttachmentUnreadable(path=source, row=row, attachment=name, reason="belongs to Git or ATK, not to a Case")
     hashed, size = hashlib.sha256(), 0
     try:
         with open_regular(real) as file:

@@ -161,6 +161,16 @@ def test_request_id_with_other_arguments_or_for_another_operation_is_refused(at)
     assert target.read("prompt.txt") != FIX
 
 
+def test_how_long_a_repeated_call_waits_is_not_what_it_does(at):
+    target = at("stored")
+    asked = {"revision_commit": target.head, "request_id": "run-1"}
+
+    begun = target.call("run_evaluation", **asked, wait_seconds=0)
+    ended = target.call("run_evaluation", **asked, wait_seconds=100)
+
+    assert (ended.batch_id, ended.status) == (begun.batch_id, "sealed")
+
+
 def test_repeated_run_answers_with_its_present_status(at):
     target = at("stored")
     asked = {"revision_commit": target.head, "request_id": "run-1"}

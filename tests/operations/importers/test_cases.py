@@ -172,6 +172,13 @@ REFUSED = {
     "attachments_numbers": ("c.jsonl", '{"input":1,"attachments":[1]}\n', _attachments.AttachmentsMalformed, {}),
     "outside": ("c.jsonl", '{"input":1,"attachments":["../x"]}\n', _attachments.AttachmentOutside, {"row": 1}),
     "absolute": ("c.jsonl", '{"input":1,"attachments":["/dev/zero"]}\n', _attachments.AttachmentOutside, {}),
+    "ATK's key": ("c.jsonl", '{"input":1,"attachments":[".atk/mask.key"]}\n', _attachments.AttachmentUnreadable, {}),
+    "Git's files": (
+        "c.jsonl",
+        '{"input":1,"attachments":["a/../.git/config"]}\n',
+        _attachments.AttachmentUnreadable,
+        {},
+    ),
     "absent": ("c.jsonl", '{"input":1,"attachments":["gone.txt"]}\n', _attachments.AttachmentUnreadable, {"row": 1}),
     "nul_in_path": ("c.jsonl", '{"input":1,"attachments":["a\\u0000"]}\n', _attachments.AttachmentUnreadable, {}),
     "folder": ("c.jsonl", '{"input":1,"attachments":["."]}\n', _attachments.AttachmentUnreadable, {}),
