@@ -17,10 +17,7 @@ class PreviousRoundMissing(AtkError):
     """A Revision is to be reused, and nothing says of which Round."""
 
     message = "reuse_revision needs previous_round_id: the Round that is over and whose last Revision is taken."
-    next_calls = (
-        NextCall("create_round", {"reuse_revision": True}, {"previous_round_id": "a Round that is over"}),
-        NextCall("get_status"),
-    )
+    next_calls = (NextCall("get_status", supply={"arguments": "its Rounds that are over can be previous_round_id"}),)
 
 
 @dataclass(kw_only=True, eq=False)

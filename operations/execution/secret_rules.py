@@ -23,11 +23,12 @@ def secrets_in(record: Project) -> list[str]:
         require_second_look()
     known = Masker(bytes(KEY_BYTES))
     rules = Masker(bytes(KEY_BYTES), (), record.redact_patterns, second_look=record.second_look)
-    # A pattern speaks of passwords and keys; it holds one only where it is a known token.
+    # A rule speaks of passwords and keys; it holds one only where it is a known token.
     tokens = [
-        f"redact_patterns.{number}"
-        for number, pattern in enumerate(record.redact_patterns)
-        if count_masks(known.text(pattern)).keys() - {"credential"}
+        f"{field}.{number}"
+        for field, rules_given in (("redact_keys", record.redact_keys), ("redact_patterns", record.redact_patterns))
+        for number, rule in enumerate(rules_given)
+        if count_masks(known.text(rule)).keys() - {"credential"}
     ]
     return [*_places(record.model_dump(mode="json", exclude=_NO_TEXT), rules, known), *tokens]
 

@@ -67,7 +67,7 @@ class DatasetNotNamed(AtkError):
 
     message = "The run needs a dataset_id: the project has {known}."
     next_calls = (
-        NextCall("run_evaluation", supply={"dataset_id": "one of those that there are"}),
+        NextCall("get_status", supply={"arguments": "none; then repeat the run with a dataset_id"}),
         NextCall("store_dataset", supply={"source": "a file of Cases"}),
     )
 

@@ -26,7 +26,7 @@ def required(operation, target):
         "left_assessment_id": target.assessment_id,
         "right_assessment_id": target.assessment_id,
         "reason": "because",
-        "action": "complete" if operation.name == "finish_round" else "reject",
+        "action": {"finish_round": "complete", "transition_round": "pause"}.get(operation.name, "reject"),
         "target_commit": "f" * 40,
         "source": "missing.csv",
         "record_id": target.round_id,
@@ -36,6 +36,9 @@ def required(operation, target):
         "mapping_version": "1",
         "probe_authorization_id": "look",
         "question": "Why?",
+        "assessment_id": target.assessment_id,
+        "knowledge": {"body": "It has to name refunds.", "applicability": "tickets in English"},
+        "knowledge_id": "knowledge-1-none",
         "issues": [{"id": "a", "symptom": "s", "hypothesis": "h", "case_ids": ["nobody"]}],
     }
     return {name: known[name] for name, field in operation.request.model_fields.items() if field.is_required()}

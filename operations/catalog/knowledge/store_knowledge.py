@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -14,6 +14,7 @@ from operations.tuning import knowledge
 from storage import contents
 from storage.errors import NextCall
 from storage.holdout import HoldoutStaysUnseen, require_opened
+from storage.masking import Masker
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, Judger
 from storage.schema.base import ObjectId
@@ -107,7 +108,7 @@ def store_knowledge(request: StoreKnowledgeRequest, context: Context) -> StoreKn
             status=given.status,
             body=given.body,
             applicability=given.applicability,
-            identities=_identities(given, validations, state),
+            identities=_identities(given, validations, state, context.project.masker),
             evidence_refs=tuple(given.evidence_refs),
             contrary_refs=tuple(given.contrary_refs),
             candidate_ids=tuple(given.candidate_ids),
@@ -171,7 +172,7 @@ def _records(batch_id: str, context: Context, state: State) -> dict[str, str | N
     return {r["id"]: groups.get(r["case_id"]) for r in contents.raw_records(project, state, batch_id)}
 
 
-def _identities(given: KnowledgeGiven, validations: Sequence[Validation], state: State) -> Identities:
+def _identities(given: KnowledgeGiven, validations: Sequence[Validation], state: State, masker: Masker) -> Identities:
     """Returns what the caller names, and else what the newest Validation's right side was run and judged under."""
     shown = Identities()
     if validations:
@@ -180,11 +181,17 @@ def _identities(given: KnowledgeGiven, validations: Sequence[Validation], state:
         judger = state.get(Judger, state.get(Assessment, newest.right_assessment_id).judger_id)
         contracts = {contract.source_namespace: contract.digest for contract in state.all(SourceContract)}
         shown = knowledge.observed(batch.components, contracts, judger.digest)
+    parts, sources = given.component_hashes, given.contract_hashes
     return Identities(
-        component_hashes=shown.component_hashes if given.component_hashes is None else given.component_hashes,
-        contract_hashes=shown.contract_hashes if given.contract_hashes is None else given.contract_hashes,
+        component_hashes=shown.component_hashes if parts is None else _masked(parts, masker),
+        contract_hashes=shown.contract_hashes if sources is None else _masked(sources, masker),
         judger_hash=given.judger_hash or shown.judger_hash,
     )
+
+
+def _masked(hashes: Mapping[str, str], masker: Masker) -> dict[str, str]:
+    """Returns the hashes with their names masked, since these come back in answers."""
+    return {masker.text(name): found for name, found in hashes.items()}
 
 
 def _expose(made: Knowledge, tx: Transaction, context: Context) -> None:

@@ -22,7 +22,7 @@ def run(target, **arguments):
 def test_an_outage_of_all_attempts_comes_first_with_its_cause_and_what_to_do(at):
     target = made(at, BROKEN)
     target.store_cases()
-    answer = run(target)
+    answer = run(target, stop_after_infra_failures=0)
     first, rest = answer.message.split(". ", 1)
     count = answer.counts["planned"]
     assert first == (
@@ -39,7 +39,7 @@ def test_an_outage_of_all_attempts_comes_first_with_its_cause_and_what_to_do(at)
         "retry_batch_id": answer.batch_id,
         "retry_execution_ids": [f"{answer.batch_id}.{n}" for n in range(1, count + 1)],
     }
-    again = target.call(retry.tool, **retry.arguments, wait_seconds=200)
+    again = target.call(retry.tool, **retry.arguments, stop_after_infra_failures=0, wait_seconds=200)
     assert again.counts["planned"] == 2 * count
     assert again.message.startswith(f"All {2 * count} attempts")
     assert len(again.next[1].arguments["retry_execution_ids"]) == count  # the last attempt of each chain
