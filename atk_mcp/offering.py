@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
-from mcp.types import INVALID_PARAMS, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams
+from mcp.types import (
+    INVALID_PARAMS,
+    GetPromptRequestParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    RequestParams,
+)
 
 from atk_mcp import prompting, resources
 from atk_mcp.calls import Progress
@@ -17,17 +24,41 @@ Read = Callable[[str, Mapping[str, Any], Progress], Awaitable[dict[str, Any]]]
 
 _COMPLETE = {"resultType": "complete"}
 
+Answer = Callable[[ServerRequestContext[Any], Any], Awaitable[dict[str, Any]]]
+"""Answers a request, from its context and parameters, in the wire's form."""
 
-def offer_resources(server: Server[Any], read: Read, names: Collection[str]) -> None:
+
+@dataclass(frozen=True, kw_only=True)
+class Additions:
+    """Tools, resources and prompts beside the product's own: a server that is examined offers what the examiner calls.
+
+    Each has its definition as the list shows it, and what answers for it. `reading` takes the resources' URIs.
+    """
+
+    tools: Mapping[str, tuple[Mapping[str, Any], Answer]] = field(default_factory=dict)
+    resources: Sequence[Mapping[str, Any]] = ()
+    templates: Sequence[Mapping[str, Any]] = ()
+    reading: Callable[[str], Answer | None] = lambda _: None
+    prompts: Mapping[str, tuple[Mapping[str, Any], Answer]] = field(default_factory=dict)
+    others: Mapping[str, tuple[type[RequestParams], Answer]] = field(default_factory=dict)
+    """Further methods, such as `completion/complete`, with the type of their parameters."""
+
+
+NOTHING = Additions()
+
+
+def offer_resources(server: Server[Any], read: Read, names: Collection[str], more: Additions = NOTHING) -> None:
     """Adds the resources; each is what a reading tool among `names` answers."""
 
     async def listed(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
-        return {**_COMPLETE, "resources": list(resources.LISTED)}
+        return {**_COMPLETE, "resources": [*resources.LISTED, *more.resources]}
 
     async def templates(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
-        return {**_COMPLETE, "resourceTemplates": list(resources.TEMPLATES)}
+        return {**_COMPLETE, "resourceTemplates": [*resources.TEMPLATES, *more.templates]}
 
     async def content(context: ServerRequestContext[Any], params: ReadResourceRequestParams) -> dict[str, Any]:
+        if (added := more.reading(params.uri)) is not None:
+            return _COMPLETE | await added(context, params)
         found = resources.call_for(params.uri)
         if found is None or found[0] not in names:
             raise MCPError(INVALID_PARAMS, f"There is no resource {params.uri!r}.", {"uri": params.uri})
@@ -42,13 +73,15 @@ def offer_resources(server: Server[Any], read: Read, names: Collection[str]) -> 
     server.add_request_handler("resources/read", ReadResourceRequestParams, content)
 
 
-def offer_prompts(server: Server[Any]) -> None:
+def offer_prompts(server: Server[Any], more: Additions = NOTHING) -> None:
     """Adds the Skills as prompts."""
 
     async def listed(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
-        return {**_COMPLETE, "prompts": list(prompting.prompts())}
+        return {**_COMPLETE, "prompts": [*prompting.prompts(), *(about for about, _ in more.prompts.values())]}
 
-    async def one(_: ServerRequestContext[Any], params: GetPromptRequestParams) -> dict[str, Any]:
+    async def one(context: ServerRequestContext[Any], params: GetPromptRequestParams) -> dict[str, Any]:
+        if params.name in more.prompts:
+            return _COMPLETE | await more.prompts[params.name][1](context, params)
         found = prompting.prompt(params.name, params.arguments or {})
         if found is None:
             known = [known["name"] for known in prompting.prompts()]

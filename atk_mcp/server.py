@@ -26,7 +26,7 @@ from atk_mcp import snapshot
 from atk_mcp.asking import asker
 from atk_mcp.calls import Calls, Progress
 from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
-from atk_mcp.offering import offer_prompts, offer_resources
+from atk_mcp.offering import NOTHING, Additions, offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
 from atk_mcp.wire import Wire
 
@@ -62,6 +62,7 @@ def build_server(
     listed: Sequence[Mapping[str, Any]] | None = None,
     read_only: bool = False,
     calls: Calls | None = None,
+    more: Additions = NOTHING,
 ) -> Server[Any]:
     """Returns a server with one tool for each listed operation.
 
@@ -70,16 +71,19 @@ def build_server(
         listed: The tools as clients see them. Default: the snapshot on record.
         read_only: Lists and runs only tools that change nothing.
         calls: Where calls run. Default: calls of this server's own.
+        more: What is offered beside the product's own, where a server is examined.
     """
     running = calls or Calls()
     tools = snapshot.offered(snapshot.load() if listed is None else listed, read_only=read_only)
     names = {tool["name"] for tool in tools}
-    answer = {**_COMPLETE, "tools": tools}
+    answer = {**_COMPLETE, "tools": [*tools, *(about for about, _ in more.tools.values())]}
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
         return answer
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
+        if params.name in more.tools:
+            return _COMPLETE | await more.tools[params.name][1](context, params)
         if params.name not in names:
             raise _unknown(params.name, names, read_only=read_only)
         report = context.session.report_progress  # sends nothing unless the client gave a token
@@ -99,8 +103,10 @@ def build_server(
     async def read(name: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
         return await running.run(operations, name, arguments, report)
 
-    offer_resources(server, read, names)
-    offer_prompts(server)
+    offer_resources(server, read, names, more)
+    offer_prompts(server, more)
+    for method, (params_type, other) in more.others.items():
+        server.add_request_handler(method, params_type, other)
     return server
 
 
@@ -173,11 +179,11 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-def run(pipes: Pipes, greeting: Greeting, *, read_only: bool = False) -> None:
+def run(pipes: Pipes, greeting: Greeting | None, *, read_only: bool = False, more: Additions = NOTHING) -> None:
     """Serves on `pipes` and ends the process, whatever its threads are doing."""
     calls = Calls(strict=os.environ.get("ATK_STRICT_RESULTS") == "1")
     operations = LazyOperations()
-    server = build_server(operations, read_only=read_only, calls=calls)
+    server = build_server(operations, read_only=read_only, calls=calls, more=more)
     anyio.run(partial(serve, server, calls, pipes, greeting, ready=operations.warm_up))
     sys.stderr.flush()
     os._exit(0)  # a worker thread left behind would otherwise hold the process
