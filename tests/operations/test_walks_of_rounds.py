@@ -259,8 +259,9 @@ def test_rounds_stay_consistent_under_random_calls(stages, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ATK_WALK_SEEDS", "1"))))
 def test_rounds_stay_consistent_under_many_random_calls(stages, tmp_path, seed):
-    _, decided, finished = walked(stages, tmp_path, walks=18, steps=30, seed=seed)
+    """More walks by ATK_WALK_SEEDS: each takes some minutes."""
+    _, decided, finished = walked(stages, tmp_path, walks=9, steps=30, seed=seed)
     assert decided >= 0.3
     assert finished >= 0.1
