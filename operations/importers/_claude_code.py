@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from operations.importers._cells import has_not_finite
 from operations.importers._claude_lines import identity_of, is_line, line_of, session_of
 from operations.importers._claude_session import record_of
-from operations.importers._export_rows import Damage, RawRow, rows_of
-from operations.importers._folders import ExportFile, Found
+from operations.importers._export_rows import RawRow
 from operations.importers._grouping import groups
 from operations.importers._json_values import loads
-from operations.importers._session_files import find_sessions, suggest_sessions
+from operations.importers._session_files import MaskedRow, SessionSource, masked_rows, suggest_sessions
 from operations.importers._sorting import Row, Sorter
-from operations.importers._source import Feed, Format, Options, Sample, Suggestion
-from operations.importers._streams import Opened
-from operations.importers._tally import Tally
+from operations.importers._source import Feed, Format, Sample, Suggestion
 from storage.masking import Masker
-from storage.schema.traces import Completeness
 
 _HELD = 10_000
 """Lines at the head of a file that may wait for the first one that names a session."""
 
 
-class ClaudeCode:
+class ClaudeCode(SessionSource):
     """Sessions of Claude Code; see `_source.Source`."""
 
-    roles = ("session",)
     profile = "claude_code"
-
-    def __init__(self, options: Options) -> None:
-        self._namespace = options.namespace
-        self._options = options
-
-    def find(self, path: str) -> Found:
-        """Returns the files whose first rows are lines of a session.
-
-        Raises:
-            EvidenceRefused: There is nothing at the path.
-        """
-        return find_sessions(path, is_line, self._options)
-
-    def rows(self, file: ExportFile, opened: Opened) -> Iterator[RawRow | Damage]:
-        """Yields the lines of a file."""
-        del file
-        return rows_of(opened)
+    is_line = staticmethod(is_line)
 
     def records(self, feed: Feed) -> Iterator[dict[str, Any]]:
         """Yields a record for each session, whichever files its lines are in.
@@ -81,19 +59,11 @@ class ClaudeCode:
         """Files every line under what its copies share: (key, number, session, time, file, row, line, payload)."""
         count = 0
         for number, file in enumerate(feed.found.files):
-            for session, row in _with_sessions(file.name, _masked(feed, number)):
+            for session, row in _with_sessions(file.name, masked_rows(feed, number)):
                 count += 1
                 when = row.value.get("timestamp")
                 place = (session.encode("utf-8", "surrogatepass"), when if isinstance(when, str) else "", number)
                 copies.add((identity_of(row.value, row.payload), count, *place, row.number, row.line, row.payload))
-
-    def fields(self, tally: Tally) -> dict[str, dict[str, int]]:
-        """Returns what was kept of each field."""
-        return tally.outcomes()
-
-    def completeness(self, *, partial: bool) -> Completeness:
-        """Files of sessions do not say whether there are more of them."""
-        return "partial" if partial else "unknown"
 
 
 class _Owners:
@@ -123,26 +93,10 @@ class _Owners:
         return self._began.get(session, ""), self._lines[session], session
 
 
-class _Masked(NamedTuple):
-    """A row that was masked."""
-
-    number: int
-    line: int | None
-    value: dict[str, Any]
-    payload: bytes
-
-
-def _masked(feed: Feed, number: int) -> Iterator[_Masked]:
-    for row in feed.rows(number):
-        if not row.plain and has_not_finite(row.value):
-            feed.tally.outcome("line.numbers", "lossy")
-        yield _Masked(row.number, row.line, *feed.guard.masked(row.value, row.raw))
-
-
-def _with_sessions(name: str, rows: Iterator[_Masked]) -> Iterator[tuple[str, _Masked]]:
+def _with_sessions(name: str, rows: Iterator[MaskedRow]) -> Iterator[tuple[str, MaskedRow]]:
     """Yields each row with its session: its own, else that of the row before, else that of the first row with one."""
     current: str | None = None
-    waiting: list[_Masked] = []
+    waiting: list[MaskedRow] = []
     for row in rows:
         named = session_of(row.value)
         if named is None and current is None and len(waiting) < _HELD:

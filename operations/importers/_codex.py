@@ -5,47 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from operations.importers._cells import has_not_finite
 from operations.importers._codex_lines import Line, ancestors_named, id_in_name, is_line, read_line, session_named
 from operations.importers._codex_session import Session
-from operations.importers._export_rows import Damage, RawRow, rows_of
-from operations.importers._folders import ExportFile, Found
+from operations.importers._export_rows import RawRow
 from operations.importers._grouping import groups
 from operations.importers._json_values import loads
-from operations.importers._session_files import find_sessions, suggest_sessions
+from operations.importers._session_files import SessionSource, masked_rows, suggest_sessions
 from operations.importers._sorting import Sorter
-from operations.importers._source import Feed, Format, Options, Sample, Suggestion
-from operations.importers._streams import Opened
-from operations.importers._tally import Tally
+from operations.importers._source import Feed, Format, Sample, Suggestion
 from storage.masking import Masker
-from storage.schema.traces import Completeness
 
 _OPENING = ("session_meta", "thread.started", None)
 """Types of lines that may name their session; the oldest form's have none."""
 
 
-class Codex:
+class Codex(SessionSource):
     """Sessions of Codex; see `_source.Source`."""
 
-    roles = ("session",)
     profile = "codex"
-
-    def __init__(self, options: Options) -> None:
-        self._namespace = options.namespace
-        self._options = options
-
-    def find(self, path: str) -> Found:
-        """Returns the files whose first rows are lines of a session.
-
-        Raises:
-            EvidenceRefused: There is nothing at the path.
-        """
-        return find_sessions(path, is_line, self._options)
-
-    def rows(self, file: ExportFile, opened: Opened) -> Iterator[RawRow | Damage]:
-        """Yields the lines of a file."""
-        del file
-        return rows_of(opened)
+    is_line = staticmethod(is_line)
 
     def records(self, feed: Feed) -> Iterator[dict[str, Any]]:
         """Yields a record for each session, whichever files its lines are in.
@@ -60,12 +38,9 @@ class Codex:
             count = 0
             for number, file in enumerate(feed.found.files):
                 opener = _Opener(file.name)
-                for row in feed.rows(number):
+                for row in masked_rows(feed, number):
                     count += 1
-                    if not row.plain and has_not_finite(row.value):
-                        feed.tally.outcome("line.numbers", "lossy")
-                    value, payload = feed.guard.masked(row.value, row.raw)
-                    sorter.add((opener.session(value), count, number, row.number, row.line, payload))
+                    sorter.add((opener.session(row.value), count, number, row.number, row.line, row.payload))
             for rows in groups(sorter):
                 session = Session(self._namespace, feed.tally)
                 for _, _, number, row_number, line, payload in rows:
@@ -73,14 +48,6 @@ class Codex:
                 yield session.record(_id_of(rows[0][0]))
         finally:
             sorter.close()
-
-    def fields(self, tally: Tally) -> dict[str, dict[str, int]]:
-        """Returns what was kept of each field."""
-        return tally.outcomes()
-
-    def completeness(self, *, partial: bool) -> Completeness:
-        """Files of sessions do not say whether there are more of them."""
-        return "partial" if partial else "unknown"
 
 
 class _Opener:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from operations.importers._cells import has_not_finite
@@ -42,6 +42,27 @@ class Filed(NamedTuple):
     marks: str | None
     """JSON: the row's own name of a field → its status, where the parser already knows it."""
     payload: bytes
+
+
+class Places:
+    """Says where a row was read, for a record and for a person."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = files
+
+    def locator(self, filed: Filed) -> dict[str, Any]:
+        """Returns the place as a record keeps it."""
+        found: dict[str, Any] = {"file": self._files[filed.file], "row": filed.row}
+        if filed.line is not None:
+            found["line"] = filed.line
+        if filed.pointer:
+            found["pointer"] = filed.pointer
+        return found
+
+    def shown(self, filed: Filed) -> str:
+        """Returns the place in words."""
+        where = f"line {filed.line}" if filed.line is not None else filed.pointer or f"row {filed.row}"
+        return f"{self._files[filed.file]} {where}"
 
 
 class Part(NamedTuple):

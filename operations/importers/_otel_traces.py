@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from operations.importers._fields import MappingSourceMissing, ValuesConflict
-from operations.importers._intake import Filed
+from operations.importers._intake import Filed, Places
 from operations.importers._json_values import dumps, loads, shortened
 from operations.importers._otel_events import events_of, ordered
 from operations.importers._otel_messages import plain_text, read
@@ -38,7 +38,7 @@ class TraceBuilder:
         self._of_trace = mappings[0]
         self._of_span = mappings[1]
         self._root_name = root_name
-        self._files = files
+        self._places = Places(files)
         self._tally = tally
         self._reader = SpanReader(mappings[1], tally)
         self._mapped: set[str] = set()
@@ -54,7 +54,7 @@ class TraceBuilder:
         spans = []
         for one, value in self._distinct([row for row in rows if row.role == SPAN]):
             own = logs.pop(value["span_id"], [])
-            span = self._reader.read(value, own, self._locator(one))
+            span = self._reader.read(value, own, self._places.locator(one))
             if one.marks:
                 span.marks |= dict.fromkeys(loads(one.marks.encode()), "unparsable")
             spans.append(span)
@@ -103,21 +103,9 @@ class TraceBuilder:
             field=name,
             left=shortened(ours),
             right=shortened(theirs),
-            left_place=self._place(left[0]),
-            right_place=self._place(right[0]),
+            left_place=self._places.shown(left[0]),
+            right_place=self._places.shown(right[0]),
         )
-
-    def _locator(self, filed: Filed) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self._files[filed.file], "row": filed.row}
-        if filed.line is not None:
-            found["line"] = filed.line
-        if filed.pointer:
-            found["pointer"] = filed.pointer
-        return found
-
-    def _place(self, filed: Filed) -> str:
-        where = f"line {filed.line}" if filed.line is not None else filed.pointer or f"row {filed.row}"
-        return f"{self._files[filed.file]} {where}"
 
     def _logs(self, rows: Sequence[Filed]) -> dict[str, list[dict[str, Any]]]:
         """Returns span id → its log records, in an order that their files do not decide; a copy is left out."""
@@ -127,7 +115,7 @@ class TraceBuilder:
             own = found.setdefault(value["span_id"], {})
             key = dumps(value["log"])
             self._tally.counts["duplicates_merged" if key in own else "log_records"] += 1
-            own.setdefault(key, {**value["log"], "locator": self._locator(one)})
+            own.setdefault(key, {**value["log"], "locator": self._places.locator(one)})
         return {span_id: [own[key] for key in sorted(own)] for span_id, own in found.items()}
 
     # -- the record ----------------------------------------------------------------------------------------------------
@@ -159,7 +147,7 @@ class TraceBuilder:
             log = _state(root)
         resources = _resources(spans)
         found["scores"] = [score for span in ordered(spans) for score in self._scores(span, source["trace_id"])]
-        found["locators"] = [root.locator if root is not None else self._locator(first)]
+        found["locators"] = [root.locator if root is not None else self._places.locator(first)]
         log["events"] = events_of(spans, resources)
         self._add_lost(log["events"], lost)
         found["log"] = log

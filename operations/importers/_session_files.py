@@ -2,17 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from operations.importers._export_rows import RawRow, rows_of
+from operations.importers._cells import has_not_finite
+from operations.importers._export_rows import Damage, RawRow, rows_of
 from operations.importers._folders import ExportFile, Found, RoleWithoutFile, full_path, is_stray_link, names_in
-from operations.importers._source import Options, Suggestion
-from operations.importers._streams import format_of, opened
+from operations.importers._source import Feed, Options, Suggestion
+from operations.importers._streams import Opened, format_of, opened
+from operations.importers._tally import Tally
+from storage.schema.traces import Completeness
 
 LOOKED_AT = 20
 """Rows at the beginning of a file of which one must be a session's."""
+
+
+class MaskedRow(NamedTuple):
+    """A line that was masked."""
+
+    number: int
+    line: int | None
+    value: dict[str, Any]
+    payload: bytes
+
+
+def masked_rows(feed: Feed, number: int) -> Iterator[MaskedRow]:
+    """Yields the lines of a file, masked; numbers that JSON does not have are counted as lossy."""
+    for row in feed.rows(number):
+        if not row.plain and has_not_finite(row.value):
+            feed.tally.outcome("line.numbers", "lossy")
+        yield MaskedRow(row.number, row.line, *feed.guard.masked(row.value, row.raw))
+
+
+class SessionSource(ABC):
+    """What every format of sessions has in common; see `_source.Source`."""
+
+    roles = ("session",)
+    profile: ClassVar[str]
+
+    def __init__(self, options: Options) -> None:
+        self._namespace = options.namespace
+        self._options = options
+
+    @staticmethod
+    @abstractmethod
+    def is_line(value: Mapping[str, Any]) -> bool:
+        """Whether a row is a line of such a session."""
+
+    def find(self, path: str) -> Found:
+        """Returns the files whose first rows are lines of a session.
+
+        Raises:
+            EvidenceRefused: There is nothing at the path.
+        """
+        return find_sessions(path, self.is_line, self._options)
+
+    def rows(self, file: ExportFile, opened: Opened) -> Iterator[RawRow | Damage]:
+        """Yields the lines of a file."""
+        del file
+        return rows_of(opened)
+
+    def fields(self, tally: Tally) -> dict[str, dict[str, int]]:
+        """Returns what was kept of each field."""
+        return tally.outcomes()
+
+    def completeness(self, *, partial: bool) -> Completeness:
+        """Files of sessions do not say whether there are more of them."""
+        return "partial" if partial else "unknown"
 
 
 def find_sessions(path: str, is_line: Callable[[Mapping[str, Any]], bool], options: Options) -> Found:

@@ -10,7 +10,7 @@ import orjson
 
 from operations.importers._cells import decoded, instant, loosened, shown_time
 from operations.importers._fields import OBSERVATION, SCORE, TRACE, Shape, Shapes, ValuesConflict
-from operations.importers._intake import LOOSE, PLAIN, UNATTACHED, Filed
+from operations.importers._intake import LOOSE, PLAIN, UNATTACHED, Filed, Places
 from operations.importers._json_values import loads, shortened
 from operations.importers._scores import PLACED as SCORE_PLACED
 from operations.importers._scores import number_of, score_of
@@ -53,7 +53,7 @@ class Assembler:
     def __init__(self, settings: Settings, files: Sequence[str], tally: Tally) -> None:
         """`files` are the names that locators show, by number."""
         self._settings = settings
-        self._files = files
+        self._places = Places(files)
         self._tally = tally
         self._json = frozenset(settings.json_columns)
         placed = (PLACED, SPAN_PLACED, SCORE_PLACED)
@@ -78,12 +78,12 @@ class Assembler:
         trace = self._single(own, TRACE) if own else None
         spans = [
             self._spans.read(
-                one.row, one.shape, one.marks, self._locator(one.filed), loose=bool(one.filed.flags & LOOSE)
+                one.row, one.shape, one.marks, self._places.locator(one.filed), loose=bool(one.filed.flags & LOOSE)
             )
             for one in self._distinct(seen, OBSERVATION)
         ]
         scores = [
-            score_of(one.row, one.shape, one.marks, self._locator(one.filed), self._tally)
+            score_of(one.row, one.shape, one.marks, self._places.locator(one.filed), self._tally)
             for one in self._distinct(rated, SCORE)
         ]
         scores.sort(key=lambda score: (score.get("at") or "", score["id"] or "", score["name"] or ""))
@@ -106,24 +106,12 @@ class Assembler:
         marks = loads(filed.marks.encode()) if filed.marks else {}
         return _Read(filed, row, marks, self.shapes[filed.role].of(row))
 
-    def _locator(self, filed: Filed) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self._files[filed.file], "row": filed.row}
-        if filed.line is not None:
-            found["line"] = filed.line
-        if filed.pointer:
-            found["pointer"] = filed.pointer
-        return found
-
-    def _place(self, filed: Filed) -> str:
-        where = f"line {filed.line}" if filed.line is not None else filed.pointer or f"row {filed.row}"
-        return f"{self._files[filed.file]} {where}"
-
     def _check_twins(self, one: _Read) -> None:
         """Refuses a row that says the same thing twice, and differently."""
         for canonical, first, second in one.shape.twins:
             left, right = one.row[first], one.row[second]
             if left != right and None not in (left, right) and "" not in (left, right):
-                place = self._place(one.filed)
+                place = self._places.shown(one.filed)
                 raise ValuesConflict(
                     subject=f"{place}",
                     field=canonical,
@@ -148,8 +136,8 @@ class Assembler:
                     field="project_id",
                     left=shortened(known),
                     right=shortened(given),
-                    left_place=self._place(first.filed),
-                    right_place=self._place(one.filed),
+                    left_place=self._places.shown(first.filed),
+                    right_place=self._places.shown(one.filed),
                 )
 
     def _distinct(self, rows: Sequence[_Read], role: int) -> list[_Read]:
@@ -160,7 +148,7 @@ class Assembler:
             found = one.row.get(name)
             if found is None or found == "":
                 if role == OBSERVATION:
-                    self._tally.warn("observation without an id", self._place(one.filed))
+                    self._tally.warn("observation without an id", self._places.shown(one.filed))
                 by_id[f"n{one.filed.number}"] = [one]
             else:
                 by_id.setdefault(f"i{found}", []).append(one)
@@ -189,8 +177,8 @@ class Assembler:
             field=name,
             left=shortened(left.row.get(name)),
             right=shortened(right.row.get(name)),
-            left_place=self._place(left.filed),
-            right_place=self._place(right.filed),
+            left_place=self._places.shown(left.filed),
+            right_place=self._places.shown(right.filed),
         )
 
     # -- the record ----------------------------------------------------------------------------------------------------
@@ -209,7 +197,7 @@ class Assembler:
         found: dict[str, Any] = {
             "source": {"namespace": self._settings.namespace, "trace_id": trace_id},
             "trace_row": trace is not None,
-            "locators": [self._locator(trace.filed if trace else first)],
+            "locators": [self._places.locator(trace.filed if trace else first)],
         }
         contents: dict[str, dict[str, Any]] = {}
         if trace is not None:
@@ -352,10 +340,10 @@ class Assembler:
         if shape.names[name] in self._json or name in self._json:
             cell = decoded(value)
             if cell.double:
-                self._tally.warn("double_encoded_json in", self._place(trace.filed))
+                self._tally.warn("double_encoded_json in", self._places.shown(trace.filed))
             if cell.status == "unparsable":
                 fidelity[name] = "unparsable"
-                self._tally.warn(f"{name} is no JSON and stays text", self._place(trace.filed))
+                self._tally.warn(f"{name} is no JSON and stays text", self._places.shown(trace.filed))
             return {"status": cell.status, "value": cell.value}
         return {"status": "value", "value": loosened(value) if trace.filed.flags & LOOSE else value}
 
