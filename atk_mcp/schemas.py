@@ -31,7 +31,7 @@ _PLAIN_WORDS = {
     r"^[0-9a-f]{40}([0-9a-f]{24})?$": "a full Git object id",
 }
 _FORMATS = {"date-time": "ISO 8601 date and time", "date": "ISO 8601 date", "uri": "a URI", "path": "a path"}
-_CONSTRAINTS = (
+CONSTRAINTS = (
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -44,6 +44,8 @@ _CONSTRAINTS = (
     "pattern",
     "format",
 )
+"""Keywords that limit a value: each is also told in the field's description."""
+
 _RANGES = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -150,7 +152,7 @@ class _Flattener:
         described = str(raw.get("description", ""))
         default = raw.get("default")
         if self._say:
-            out |= {k: raw[k] for k in _CONSTRAINTS if k in raw}
+            out |= {k: raw[k] for k in CONSTRAINTS if k in raw}
             if default not in (None, [], {}):
                 out["default"] = default
             described = _told(described, list(_facts(raw, out)))

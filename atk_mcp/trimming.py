@@ -8,24 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Schema = dict[str, Any]
+from atk_mcp.schemas import CONSTRAINTS, Schema
 
-_TOLD = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "pattern",
-        "format",
-        "default",
-    }
-)
+_TOLD = frozenset({*CONSTRAINTS, "default"})
 """Keywords whose content stands in the field's description, and which clients drop on the way to a model."""
 
 _IN_EVERY_ANSWER = frozenset({"message", "journal_record", "warnings", "next"})
