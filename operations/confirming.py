@@ -15,7 +15,7 @@ from operations.definition import Response
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.project import Project
-from storage.projection import State, UnknownObject
+from storage.projection import State
 from storage.schema.approvals import Approval, HowConfirmed
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call, Transaction
@@ -156,18 +156,3 @@ def answer(project: Project, approval_id: str, *, approve: bool, at: str) -> App
         made = tx.put(found.model_copy(update={"status": status, "answered_at": at}))
         tx.commit(AskedResponse(message=f"{approval_id} is {status}.", approval_id=approval_id))
         return made
-
-
-__all__ = [
-    "Answer",
-    "ApprovalAnswered",
-    "Ask",
-    "NeedsConfirmation",
-    "NotConfirmed",
-    "Question",
-    "UnknownObject",
-    "answer",
-    "confirmed",
-    "leave_open",
-    "waiting",
-]

@@ -131,7 +131,7 @@ def _pack(store: Folder, path: str) -> None:
     data = store.read(path)
     packed = path + _PACKED
     if not store.exists(packed):
-        _place(store, packed, zstandard.ZstdCompressor(level=9, write_checksum=True).compress(data))
+        _place(store, packed, zstandard.ZstdCompressor(write_checksum=True).compress(data))
     if _unpacked(store, packed) != data:
         raise StoreDamaged(path=store.full(packed), reason="does not unpack to the segment beside it")
     store.remove_tree(path)

@@ -94,7 +94,7 @@ def bombs(tmp_path_factory):
 KINDS = sorted(FORMATS)
 EVERY = [(kind, name) for name in (*BOMBS, *TABLES) for kind in KINDS]
 SAMPLE = [(KINDS[n % len(KINDS)], name) for n, name in enumerate((*BOMBS, *TABLES))]
-"""Each bomb for one kind of source; with ATK_EVERY_BOMB=1 each of them for all, which takes most of an hour."""
+"""Each bomb for one kind of source; with ATK_EVERY_BOMB=1 each of them for all: some take minutes."""
 
 
 @pytest.mark.slow
