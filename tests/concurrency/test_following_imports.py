@@ -10,10 +10,11 @@ import pytest
 
 from operations.execution.announcing import PREFIX
 from tests.faults.story import Wire, until
+from tests.support.imports import go_on, hold, processes_of
 from tests.support.projects import bare
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROWS = 30_000
+ROWS = 50_000
 LONG = 100
 """Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
 
@@ -46,27 +47,18 @@ def left(project):
     return [*staged, *store.names("work/imports"), *(o for o in store.names("owners") if processes_of(o))]
 
 
-def processes_of(nonce):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if nonce.encode() in words:
-            found.append(int(pid))
-    return found
+def stop_was_asked(project, import_id):
+    return project.store.exists(f"work/imports/{import_id.removeprefix(PREFIX)}/stop")
 
 
 def reading(server, import_id):
-    """Waits until rows have been read."""
+    """Holds an import as soon as rows have been read."""
 
     def read():
-        found = server.done("wait_for_batch", batch_id=import_id, wait_seconds=0.1)
-        return found["status"] != "running" or found["counts"]["rows"]
+        return server.done("wait_for_batch", batch_id=import_id, wait_seconds=0.02)["counts"]["rows"]
 
     until(read, "the import reads nothing")
+    hold(import_id)
 
 
 def test_one_server_imports_and_another_waits_for_the_whole_answer(project, servers, export):
@@ -79,6 +71,7 @@ def test_one_server_imports_and_another_waits_for_the_whole_answer(project, serv
     status = other.done("get_status")
     assert status["running_imports"][0]["rows"] > 0
     assert status["running_imports"][0]["bytes_total"] == os.path.getsize(export["source"])
+    go_on(told["arguments"]["batch_id"])
     found = other.done("wait_for_batch", **told["arguments"], wait_seconds=LONG)
     assert found["counts"] == {"records": ROWS, "traces": ROWS}
     assert found["imported"]["completeness"] == "unknown"
@@ -90,6 +83,8 @@ def test_one_server_imports_and_another_stops_it(project, servers, export):
     one, other = servers
     import_id = one.done("import_evidence", **export, wait_seconds=0)["import_id"]
     reading(other, import_id)
+    assert other.done("stop_batch", batch_id=import_id, wait_seconds=0)["status"] == "running"
+    go_on(import_id)
     assert other.done("stop_batch", batch_id=import_id, wait_seconds=LONG)["status"] == "stopped"
     for server in servers:
         refused = server.call("wait_for_batch", batch_id=import_id)["structuredContent"]
@@ -103,8 +98,11 @@ def test_cancelling_the_call_that_started_an_import_stops_it(project, servers, e
     one, other = servers
     number = one.begin("import_evidence", **export, wait_seconds=LONG)
     until(lambda: other.done("get_status")["running_imports"], "no import runs")
-    reading(other, other.done("get_status")["running_imports"][0]["import_id"])
+    import_id = other.done("get_status")["running_imports"][0]["import_id"]
+    reading(other, import_id)
     one.send({"method": "notifications/cancelled", "params": {"requestId": number}})
+    until(lambda: stop_was_asked(project, import_id), "the import is not asked to stop")
+    go_on(import_id)
     until(lambda: not left(project), "the import left something")
     assert other.done("get_status")["running_imports"] == []
     assert project.state().objects.get("import", {}) == {}
@@ -114,10 +112,10 @@ def test_a_killed_server_takes_its_import_with_it_and_nothing_is_left(project, s
     one, other = servers
     import_id = one.done("import_evidence", **export, wait_seconds=0)["import_id"]
     reading(other, import_id)
-    nonce = import_id.removeprefix(PREFIX)
-    assert processes_of(nonce)
+    assert processes_of(import_id)
     one.process.kill()
-    until(lambda: not processes_of(nonce), "the import runs on without its server")
+    go_on(import_id)
+    until(lambda: not processes_of(import_id), "the import runs on without its server")
     assert left(project) == []
     assert other.call("wait_for_batch", batch_id=import_id)["structuredContent"]["code"] == "import_lost"
 
@@ -126,13 +124,11 @@ def test_what_a_server_and_its_import_left_that_were_killed_at_once_goes_with_th
     one, other = servers
     import_id = one.done("import_evidence", **export, wait_seconds=0)["import_id"]
     reading(other, import_id)
-    nonce = import_id.removeprefix(PREFIX)
-    pids = processes_of(nonce)
-    for pid in (*pids, one.process.pid):
-        os.kill(pid, signal.SIGSTOP)
+    pids = processes_of(import_id)
+    os.kill(one.process.pid, signal.SIGSTOP)
     for pid in (one.process.pid, *pids):
         os.kill(pid, signal.SIGKILL)
-    until(lambda: not processes_of(nonce), "the import runs on")
+    until(lambda: not processes_of(import_id), "the import runs on")
     assert any(name.startswith(".staging") for name in project.store.names("evidence"))
     assert other.call("wait_for_batch", batch_id=import_id)["structuredContent"]["code"] == "import_lost"
     assert left(project) == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
+from operations.execution.announcing import PREFIX
 from operations.importers import stored
 from operations.invocation import invoke
 from operations.registry import all_operations
@@ -57,6 +59,37 @@ class Imports:
                     with open(os.path.join(folder, name), "rb") as file:
                         found.append(name.encode() + b"\n" + file.read())
         return b"\n".join(found)
+
+
+def processes_of(import_id: str) -> list[int]:
+    """Returns the pids of an import's processes that live; the id is given with or without its prefix."""
+    nonce = import_id.removeprefix(PREFIX).encode()
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                dead = b") Z " in file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if nonce in words and not dead:
+            found.append(int(pid))
+    return found
+
+
+def hold(import_id: str) -> None:
+    """Lets an import wait, so that whatever is asked meanwhile meets it running, on the fastest machine too."""
+    pids = processes_of(import_id)
+    assert pids, "the import ended before it could be held"
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def go_on(import_id: str) -> None:
+    """Lets an import that waits go on."""
+    for pid in processes_of(import_id):
+        os.kill(pid, signal.SIGCONT)
 
 
 def event(record: ImportedRecord, event_id: str, kind: str | None = None) -> Event:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,9 +17,12 @@ from operations.invocation import invoke
 from operations.registry import all_operations
 from storage.errors import AtkError
 from storage.transaction import ResourceBusy
-from tests.support.imports import Imports
+from tests.faults.story import until
+from tests.support.imports import Imports, go_on, hold, processes_of
 
 TRACES = {"adapter_profile": "langfuse_trace_bundle"}
+ROWS = 50_000
+"""An export of so many takes seconds to read."""
 LONG = 60
 """Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
 
@@ -41,7 +45,7 @@ def imports(tmp_path):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """An export that takes seconds to read."""
-    return write(tmp_path_factory.mktemp("large") / "t.jsonl", (row(n) for n in range(30_000)))
+    return write(tmp_path_factory.mktemp("large") / "t.jsonl", (row(n) for n in range(ROWS)))
 
 
 @pytest.fixture
@@ -50,32 +54,24 @@ def small(tmp_path):
 
 
 def begun(imports, source, **more):
-    """Starts an import and returns its id once rows have been read."""
+    """Starts an import, holds it once rows have been read, and returns its id."""
     started = imports.send(source, **TRACES, wait_seconds=0, **more)
     assert (started.status, started.batch_id) == ("running", None)
     assert [step.tool for step in started.next] == ["wait_for_batch", "stop_batch"]
     end = time.monotonic() + LONG
     while time.monotonic() < end:
-        found = imports.call("wait_for_batch", batch_id=started.import_id, wait_seconds=0.1)
+        found = imports.call("wait_for_batch", batch_id=started.import_id, wait_seconds=0.02)
         if found.counts["rows"]:
+            hold(started.import_id)
             return started.import_id
     raise AssertionError("it reads nothing")
 
 
-def process_of(import_id):
-    """Returns the pid of an import's process, or None."""
-    nonce = import_id.removeprefix(PREFIX).encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                dead = b") Z " in file.read()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if nonce in words and not dead:
-            return int(pid)
-    return None
+def asked_to_stop(imports, import_id):
+    """Asks a held import to stop, lets it go on, and returns how that ended."""
+    assert imports.call("stop_batch", batch_id=import_id, wait_seconds=0).status == "running"
+    go_on(import_id)
+    return imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG)
 
 
 def left(imports):
@@ -87,7 +83,7 @@ def left(imports):
 
 def nothing_is_left(imports, import_id):
     assert left(imports) == []
-    assert process_of(import_id) is None
+    assert processes_of(import_id) == []
 
 
 def comparable(response):
@@ -113,9 +109,10 @@ def test_what_a_long_import_answers_in_the_end_is_given_to_whoever_waits(imports
     assert status.running_imports[0]["import_id"] == import_id
     assert status.running_imports[0]["bytes_read"] > 0
     assert status.next[0].arguments == {"batch_id": import_id}
+    go_on(import_id)
     found = imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
-    assert (found.status, found.counts) == ("sealed", {"records": 30_000, "traces": 30_000})
-    assert found.imported["fields"]["trace.input"] == {"kept": 30_000}
+    assert (found.status, found.counts) == ("sealed", {"records": ROWS, "traces": ROWS})
+    assert found.imported["fields"]["trace.input"] == {"kept": ROWS}
     assert found.journal_record == imports.project.state().position.number
     assert found.next[0].arguments == {"record_id": f"{found.batch_id}.1"}
     assert imports.call("wait_for_batch", batch_id=import_id).batch_id == found.batch_id
@@ -126,10 +123,11 @@ def test_what_a_long_import_answers_in_the_end_is_given_to_whoever_waits(imports
 
 def test_a_repeated_request_is_answered_with_what_runs_and_then_with_the_result(imports, large):
     import_id = begun(imports, large, request_id="once")
-    again = imports.send(large, **TRACES, wait_seconds=0, request_id="once")
+    again = imports.send(large, **TRACES, wait_seconds=0.1, request_id="once")
     assert (again.import_id, again.status) == (import_id, "running")
     with pytest.raises(ResourceBusy, match="once"):
-        imports.send(large, **TRACES, wait_seconds=1, request_id="once")
+        imports.send(large, **TRACES, wait_seconds=0, request_id="once", source_namespace="other")
+    go_on(import_id)
     done = imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
     result = imports.send(large, **TRACES, wait_seconds=0, request_id="once")
     assert (result.batch_id, result.status, result.import_id) == (done.batch_id, "sealed", import_id)
@@ -138,7 +136,7 @@ def test_a_repeated_request_is_answered_with_what_runs_and_then_with_the_result(
 
 def test_a_stopped_import_leaves_nothing(imports, large):
     import_id = begun(imports, large)
-    stopped = imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG)
+    stopped = asked_to_stop(imports, import_id)
     assert (stopped.status, stopped.batch_id) == ("stopped", None)
     assert stopped.counts["rows"] > 0
     nothing_is_left(imports, import_id)
@@ -153,7 +151,7 @@ def test_giving_up_the_call_that_started_it_stops_an_import_and_giving_up_a_wait
     given_up = {"project_path": imports.root, "batch_id": import_id, "wait_seconds": LONG}
     waited = invoke(all_operations()["wait_for_batch"], given_up, cancelled=lambda: True)
     assert waited.status == "running"
-    imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG)
+    asked_to_stop(imports, import_id)
     heard = threading.Event()
     arguments = {"project_path": imports.root, "source": large, "source_kind": "langfuse", **TRACES}
     with pytest.raises(importing.ImportLost):
@@ -169,7 +167,7 @@ def test_giving_up_the_call_that_started_it_stops_an_import_and_giving_up_a_wait
 
 def test_a_killed_import_leaves_nothing(imports, large):
     import_id = begun(imports, large)
-    os.kill(process_of(import_id), signal.SIGKILL)
+    os.kill(*processes_of(import_id), signal.SIGKILL)
     with pytest.raises(importing.ImportLost, match="signal 9"):
         imports.call("wait_for_batch", batch_id=import_id, wait_seconds=LONG)
     nothing_is_left(imports, import_id)
@@ -177,11 +175,12 @@ def test_a_killed_import_leaves_nothing(imports, large):
 
 def test_an_import_that_ignores_its_stop_is_ended(imports, large):
     import_id = begun(imports, large)
-    os.kill(process_of(import_id), signal.SIGSTOP)
-    asked = imports.call("stop_batch", batch_id=import_id, wait_seconds=0)
-    assert asked.status == "running"
-    os.kill(process_of(import_id), signal.SIGKILL)
-    assert imports.call("stop_batch", batch_id=import_id, wait_seconds=LONG).status == "stopped"
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(imports.call, "stop_batch", batch_id=import_id, wait_seconds=LONG)
+        until(lambda: imports.project.store.exists(f"work/imports/{import_id.removeprefix(PREFIX)}/stop"), "no stop")
+        assert not ends.done()
+        os.kill(*processes_of(import_id), signal.SIGKILL)
+        assert ends.result().status == "stopped"
     nothing_is_left(imports, import_id)
 
 
