@@ -12,6 +12,7 @@ from atk_mcp import snapshot
 from atk_mcp.greeting import Greeting
 from atk_mcp.pipes import Pipes
 from atk_mcp.platforms import refusal
+from atk_mcp.toolsets import UnknownToolset
 
 HELP = """\
 An MCP client starts this command and speaks to it over stdin and stdout; you hardly ever start it yourself.
@@ -41,18 +42,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
+    parser.add_argument(
+        "--toolsets", metavar="A,B", help="offer only these sets of tools; `atk tools --toolsets` lists them"
+    )
     given = parser.parse_args(argv)
     if given.version:
         sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
         return 0
     gc.disable()  # loading allocates much and frees nothing; the server turns it on again
-    tools = snapshot.offered(snapshot.load(), read_only=given.read_only)
-    greeting = Greeting(tools, atk_mcp.__version__)
+    try:
+        offer = snapshot.offer(toolsets=given.toolsets, read_only=given.read_only)
+    except UnknownToolset as error:
+        parser.error(f"--toolsets: {error}.")
+    greeting = Greeting(offer.tools, atk_mcp.__version__, offer.words)
     pipes = Pipes.claim(greeting)
     pipes.start()
     from atk_mcp import server  # noqa: PLC0415 - the SDK loads while the client is greeted, and cannot print to the wire
 
-    server.run(pipes, greeting, read_only=given.read_only)
+    server.run(pipes, greeting, offer=offer)
     return 0
 
 

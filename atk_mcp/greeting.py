@@ -36,12 +36,18 @@ PLUGIN_VERSION = "ATK_PLUGIN_VERSION"
 """The variable in which the installed plugin says its version (atk_mcp.installing.plugin)."""
 
 
-def instructions(version: str) -> str:
-    """Returns the instructions of a server of this version; they begin with a plugin of another version."""
+def instructions(version: str, more: str = "") -> str:
+    """Returns the instructions of a server of this version; they begin with a plugin of another version.
+
+    `more` ends them: what is not as usual with this server.
+    """
     plugin = os.environ.get(PLUGIN_VERSION, version)
-    if plugin == version:
-        return INSTRUCTIONS
-    return f"ATK's plugin is {plugin} and its server {version}: tell the person to run `atk install`. {INSTRUCTIONS}"
+    first = (
+        ""
+        if plugin == version
+        else f"ATK's plugin is {plugin} and its server {version}: tell the person to run `atk install`. "
+    )
+    return f"{first}{INSTRUCTIONS}{more}"
 
 
 VERSIONS = ("2025-06-18", "2025-11-25")
@@ -51,9 +57,10 @@ VERSIONS = ("2025-06-18", "2025-11-25")
 class Greeting:
     """One client's greeting, as far as it keeps to the handshake, the list and pings."""
 
-    def __init__(self, tools: Sequence[Mapping[str, Any]], version: str) -> None:
+    def __init__(self, tools: Sequence[Mapping[str, Any]], version: str, more: str = "") -> None:
         self._tools = tools
         self._version = version
+        self._instructions = instructions(version, more)
         self.handshake_id: int | str | None = None
         """The id of the handshake that was answered here. The server's own answer to it is to be withheld."""
 
@@ -85,7 +92,7 @@ class Greeting:
             "protocolVersion": params["protocolVersion"],
             "capabilities": CAPABILITIES,
             "serverInfo": {"name": NAME, "title": TITLE, "version": self._version},
-            "instructions": instructions(self._version),
+            "instructions": self._instructions,
         }
         return _answer(number, result), True
 

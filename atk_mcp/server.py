@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from atk_mcp.calls import Calls, Progress
 from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
 from atk_mcp.offering import NOTHING, Additions, offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
+from atk_mcp.toolsets import Offer
 from atk_mcp.wire import Wire
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ _COMPLETE = {"resultType": "complete"}
 def build_server(
     operations: Mapping[str, Operation[Any, Any]],
     *,
-    listed: Sequence[Mapping[str, Any]] | None = None,
-    read_only: bool = False,
+    offer: Offer | None = None,
     calls: Calls | None = None,
     more: Additions = NOTHING,
 ) -> Server[Any]:
@@ -68,15 +68,14 @@ def build_server(
 
     Args:
         operations: The operations by name. It is not looked into before the first call.
-        listed: The tools as clients see them. Default: the snapshot on record.
-        read_only: Lists and runs only tools that change nothing.
+        offer: The tools as clients see them, and no others are run. Default: those on record that a Round needs.
         calls: Where calls run. Default: calls of this server's own.
         more: What is offered beside the product's own, where a server is examined.
     """
     running = calls or Calls()
-    tools = snapshot.offered(snapshot.load() if listed is None else listed, read_only=read_only)
-    names = {tool["name"] for tool in tools}
-    answer = {**_COMPLETE, "tools": [*tools, *(about for about, _ in more.tools.values())]}
+    offer = offer or snapshot.offer()
+    names = {tool["name"] for tool in offer.tools}
+    answer = {**_COMPLETE, "tools": [*offer.tools, *(about for about, _ in more.tools.values())]}
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
         return answer
@@ -85,7 +84,7 @@ def build_server(
         if params.name in more.tools:
             return _COMPLETE | await more.tools[params.name][1](context, params)
         if params.name not in names:
-            raise _unknown(params.name, names, read_only=read_only)
+            raise _unknown(params.name, names, offer)
         report = context.session.report_progress  # sends nothing unless the client gave a token
         result = await running.run(operations, params.name, params.arguments or {}, report, asker(context, params))
         return _COMPLETE | result
@@ -94,7 +93,7 @@ def build_server(
         NAME,
         version=atk_mcp.__version__,
         title=TITLE,
-        instructions=instructions(atk_mcp.__version__),
+        instructions=instructions(atk_mcp.__version__, offer.words),
         cache_hints=_HINTS,
     )
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
@@ -110,12 +109,11 @@ def build_server(
     return server
 
 
-def _unknown(name: str, names: set[str], *, read_only: bool) -> MCPError:
-    near = snapshot.near(name, names)
+def _unknown(name: str, names: set[str], offer: Offer) -> MCPError:
+    why = offer.why_not(name)
+    near = [] if name in offer.left_out else snapshot.near(name, names)
     hint = f" Did you mean {near[0]}?" if near else ""
-    if read_only:
-        hint += " This server was started with --read-only and offers only what changes nothing."
-    return MCPError(INVALID_PARAMS, f"There is no tool {name!r}.{hint}", {"tools": sorted(names)})
+    return MCPError(INVALID_PARAMS, f"There is no tool {name!r}.{hint}{why}", {"tools": sorted(names)})
 
 
 class LazyOperations(Mapping[str, "Operation[Any, Any]"]):
@@ -179,11 +177,11 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-def run(pipes: Pipes, greeting: Greeting | None, *, read_only: bool = False, more: Additions = NOTHING) -> None:
+def run(pipes: Pipes, greeting: Greeting | None, *, offer: Offer | None = None, more: Additions = NOTHING) -> None:
     """Serves on `pipes` and ends the process, whatever its threads are doing."""
     calls = Calls(strict=os.environ.get("ATK_STRICT_RESULTS") == "1")
     operations = LazyOperations()
-    server = build_server(operations, read_only=read_only, calls=calls, more=more)
+    server = build_server(operations, offer=offer, calls=calls, more=more)
     anyio.run(partial(serve, server, calls, pipes, greeting, ready=operations.warm_up))
     sys.stderr.flush()
     os._exit(0)  # a worker thread left behind would otherwise hold the process

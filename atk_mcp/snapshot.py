@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from atk_mcp.toolsets import Offer, of_group
+from atk_mcp.toolsets import offer as offer_of
+
 if TYPE_CHECKING:
     from operations.definition import Operation
 
@@ -47,24 +50,49 @@ def tools(operations: Mapping[str, Operation[Any, Any]]) -> list[dict[str, Any]]
 
 def render(operations: Mapping[str, Operation[Any, Any]]) -> bytes:
     """Returns the bytes of the snapshot, in lines that a reviewer can read as a diff."""
-    return (json.dumps({"tools": tools(operations)}, indent=1, ensure_ascii=False) + "\n").encode()
+    record = {"toolsets": toolsets_of(operations), "tools": tools(operations)}
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def toolsets_of(operations: Mapping[str, Operation[Any, Any]]) -> dict[str, list[str]]:
+    """Returns the names of the tools in each set, both by name."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(operations):
+        found.setdefault(of_group(operations[name].group), []).append(name)
+    return dict(sorted(found.items()))
 
 
 def load(path: str = PATH) -> list[dict[str, Any]]:
     """Returns the tools on record."""
-    with open(path, "rb") as file:
-        listed: list[dict[str, Any]] = json.loads(file.read())["tools"]
+    listed: list[dict[str, Any]] = _read(path)["tools"]
     return listed
+
+
+def load_toolsets(path: str = PATH) -> dict[str, list[str]]:
+    """Returns the sets on record: the names of the tools in each."""
+    sets: dict[str, list[str]] = _read(path)["toolsets"]
+    return sets
+
+
+def offer(*, toolsets: str | None = None, read_only: bool = False) -> Offer:
+    """Returns what a server of the tools on record offers.
+
+    Raises:
+        UnknownToolset: `toolsets` names one that there is not.
+    """
+    record = _read(PATH)
+    return offer_of(record["tools"], record["toolsets"], toolsets=toolsets, read_only=read_only)
+
+
+def _read(path: str) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        record: dict[str, Any] = json.loads(file.read())
+    return record
 
 
 def near(name: str, names: Iterable[str]) -> list[str]:
     """Returns the names that someone who wrote `name` may have meant, the likeliest first."""
     return get_close_matches(name.strip().lower().replace("-", "_"), sorted(names), 3)
-
-
-def offered(listed: Sequence[Mapping[str, Any]], *, read_only: bool) -> list[dict[str, Any]]:
-    """Returns the tools that a server offers: all, or only those that change nothing."""
-    return [dict(tool) for tool in listed if not read_only or tool["annotations"]["readOnlyHint"]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

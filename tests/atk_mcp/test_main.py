@@ -51,7 +51,7 @@ def answers(tmp_path_factory):
 
 
 def test_the_list_is_the_one_on_record(answers):
-    assert answers[1]["result"]["tools"] == snapshot.load()
+    assert answers[1]["result"]["tools"] == list(snapshot.offer().tools)
 
 
 def test_the_status_of_an_empty_folder_says_how_to_begin(answers):
@@ -77,6 +77,30 @@ def test_a_reading_server_lists_reading_tools_only(tmp_path):
     tools = listed["result"]["tools"]
     assert tools
     assert all(tool["annotations"]["readOnlyHint"] for tool in tools)
+
+
+def test_a_server_of_chosen_sets_lists_their_tools_and_says_where_the_others_are(tmp_path):
+    hello, listed, refused = talk(
+        tmp_path,
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"id": 2, "method": "tools/list"},
+        {"id": 3, "method": "tools/call", "params": {"name": "freeze_round", "arguments": {}}},
+        options=["--toolsets", "knowledge, evidence"],
+    )
+    sets = snapshot.load_toolsets()
+    wanted = sorted([*sets["core"], *sets["evidence"], *sets["knowledge"]])
+    assert [tool["name"] for tool in listed["result"]["tools"]] == wanted
+    assert hello["result"]["instructions"].endswith("Offered here: toolsets core, evidence, knowledge.")
+    assert "toolset rounds" in refused["error"]["message"]
+
+
+def test_an_unknown_set_is_refused_with_those_there_are(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--toolsets", "evidence,everything"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "no toolset 'everything'" in said
+    assert all(name in said for name in snapshot.load_toolsets())
 
 
 def test_the_version_and_the_help_need_no_client(capsys):

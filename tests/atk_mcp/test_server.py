@@ -6,7 +6,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from atk_mcp import snapshot
+from atk_mcp import snapshot, toolsets
 from atk_mcp.greeting import INSTRUCTIONS
 from atk_mcp.server import build_server
 from tests.atk_mcp import toys
@@ -27,7 +27,8 @@ def client(request):
 
 
 def toy_server(*, read_only=False):
-    return build_server(toys.OPERATIONS, listed=snapshot.tools(toys.OPERATIONS), read_only=read_only)
+    tools = snapshot.tools(toys.OPERATIONS)
+    return build_server(toys.OPERATIONS, offer=toolsets.offer(tools, {}, read_only=read_only))
 
 
 async def test_the_list_is_the_snapshot(client):
@@ -92,7 +93,7 @@ async def test_a_crash_is_told_by_its_incident_and_recorded_masked(client, tmp_p
 
 
 async def test_a_catalog_that_cannot_be_loaded_is_an_incident_too(tmp_path, capsys):
-    server = build_server({}, listed=snapshot.tools(toys.OPERATIONS))
+    server = build_server({}, offer=toolsets.offer(snapshot.tools(toys.OPERATIONS), {}))
     async with Client(server) as client:
         result = await client.call_tool("get_status", {"project_path": str(tmp_path)})
     assert result.structured_content["code"] == "internal_error"

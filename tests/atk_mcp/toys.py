@@ -127,7 +127,7 @@ OPERATIONS = {
 
 
 if __name__ == "__main__":
-    from atk_mcp import snapshot
+    from atk_mcp import snapshot, toolsets
     from atk_mcp.greeting import Greeting
     from atk_mcp.pipes import Pipes
 
@@ -142,7 +142,7 @@ if __name__ == "__main__":
     from atk_mcp.server import build_server, serve
 
     calls = Calls()
-    server = build_server(OPERATIONS, listed=TOOLS, calls=calls)
+    server = build_server(OPERATIONS, offer=toolsets.offer(TOOLS, {}), calls=calls)
     server.version = "1.2.3"
     if "--late" in sys.argv:  # stands only once the client has been greeted
         threading.Event().wait(0.3)

@@ -5,7 +5,6 @@ import json
 import pytest
 from mcp import Client, MCPError
 
-from atk_mcp import snapshot
 from atk_mcp.server import build_server
 from operations.registry import all_operations
 
@@ -20,7 +19,7 @@ def anyio_backend():
 
 @pytest.fixture(params=["auto", "legacy"])
 def client(request):
-    return Client(build_server(all_operations(), listed=snapshot.load()), mode=request.param)
+    return Client(build_server(all_operations()), mode=request.param)
 
 
 async def test_stored_objects_are_read_as_the_tool_reads_them(client, at, monkeypatch):

@@ -1,0 +1,130 @@
+"""Which tools a server offers: named sets of them, chosen when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CORE = "core"
+"""The set that is always offered: what every answer and refusal leads on to."""
+
+ALL = "all"
+"""Stands for every set that there is."""
+
+OPT_IN = frozenset({"trajectories"})
+"""Sets that are offered only when they are named: no Round needs them, and each tool costs every session its tokens."""
+
+ABOUT: Mapping[str, str] = {
+    CORE: "set a project up, see what is open, read what is stored; always offered",
+    "evidence": "Cases, imports, runs of the agent and what is found in them",
+    "judging": "verdicts, and what they say about causes",
+    "knowledge": "lessons, and where they apply",
+    "rounds": "plans, candidates, comparisons, decisions",
+    "trajectories": "what an agent did, step by step; only when named",
+}
+
+_OF_GROUP: Mapping[str, str] = {
+    "projects": CORE,
+    "journal": CORE,
+    "datasets": "evidence",
+    "assessments": "judging",
+    "diagnosis": "judging",
+    "candidates": "rounds",
+    "validations": "rounds",
+}
+"""The set of a folder of operations, where it is not named after the folder."""
+
+
+class UnknownToolset(ValueError):
+    """A set was named that there is not."""
+
+    def __init__(self, given: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no toolset {given!r}; there are {', '.join(known)}, and {ALL} for all of them")
+
+
+def of_group(group: str) -> str:
+    """Returns the name of the set that the operations of a folder belong to."""
+    return _OF_GROUP.get(group, group)
+
+
+def chosen(given: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Returns the sets that a comma-separated list names, the core among them, in the order of `known`.
+
+    Args:
+        given: Names, as a person wrote them. An empty list leaves the core.
+        known: The sets that there are.
+
+    Raises:
+        UnknownToolset: One of them is none.
+    """
+    named = {name.strip().lower() for name in given.split(",")} - {""}
+    if unknown := sorted(named - {ALL, *known}):
+        raise UnknownToolset(unknown[0], known)
+    return tuple(name for name in known if name == CORE or name in named or ALL in named)
+
+
+def by_default(known: Sequence[str]) -> tuple[str, ...]:
+    """Returns the sets that a server offers unless it is told otherwise: all but those that have to be named."""
+    return tuple(name for name in known if name not in OPT_IN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """The tools of one server, and why others are missing."""
+
+    tools: tuple[Mapping[str, Any], ...]
+    """As the list shows them, in the order of their names."""
+
+    left_out: Mapping[str, str]
+    """The set of each tool that was not chosen, by name."""
+
+    read_only: bool = False
+    narrowed: tuple[str, ...] = ()
+    """The sets on offer, where a person chose them."""
+
+    @property
+    def words(self) -> str:
+        """What the instructions say of a choice; nothing where none was made."""
+        said = f" Offered here: toolsets {', '.join(self.narrowed)}." if self.narrowed else ""
+        return said + (" Offered here: only tools that change nothing." if self.read_only else "")
+
+    def why_not(self, name: str) -> str:
+        """Returns why a tool that exists is not offered; nothing where it does not exist."""
+        if name in self.left_out:
+            return f" It is in the toolset {self.left_out[name]}: start the server with it in --toolsets."
+        if self.read_only:
+            return " This server was started with --read-only and offers only what changes nothing."
+        return ""
+
+
+def offer(
+    listed: Sequence[Mapping[str, Any]],
+    sets: Mapping[str, Sequence[str]],
+    *,
+    toolsets: str | None = None,
+    read_only: bool = False,
+) -> Offer:
+    """Returns what a server offers.
+
+    Args:
+        listed: Every tool, as clients see it.
+        sets: The names of the tools in each set. A tool in none is always offered.
+        toolsets: The sets a person chose, as `chosen` takes them. Default: those of `by_default`.
+        read_only: Offer only tools that change nothing; wins over all.
+
+    Raises:
+        UnknownToolset: `toolsets` names one that there is not.
+    """
+    wanted = by_default(tuple(sets)) if toolsets is None else chosen(toolsets, tuple(sets))
+    left_out = {name: chosen_set for chosen_set, names in sets.items() if chosen_set not in wanted for name in names}
+    return Offer(
+        tools=tuple(
+            tool
+            for tool in listed
+            if tool["name"] not in left_out and (not read_only or tool["annotations"]["readOnlyHint"])
+        ),
+        left_out=left_out,
+        read_only=read_only,
+        narrowed=wanted if toolsets is not None and wanted != tuple(sets) else (),
+    )
