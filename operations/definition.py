@@ -12,10 +12,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from operations.context import Context
 from storage.errors import AtkError, NextCall
+
+
+def _said(given: str) -> str:
+    if not any(sign.isprintable() and not sign.isspace() for sign in given):
+        raise PydanticCustomError("blank", "it is blank; say it in words")
+    return given
+
+
+Reason = Annotated[str, Field(min_length=1), AfterValidator(_said)]
+"""Words that a person will read later to know why: a reason, a risk, a symptom. Blanks and invisible signs are none."""
 
 
 class Model(BaseModel):

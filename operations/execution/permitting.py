@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
-from operations.definition import Model
+from operations.definition import Model, Reason
 from operations.execution import command, leftovers
 from storage.errors import AtkError, NextCall
 from storage.frames import digest
@@ -69,7 +69,7 @@ class ProbePermissionGiven(Model):
         list[str],
         Field(description="Started directly; placeholders as the project's. Default: Python, script, {input_file}."),
     ] = []
-    isolation_ref: Annotated[str, Field(min_length=1, description="Where one can see that it acts on nothing outside.")]
+    isolation_ref: Annotated[Reason, Field(description="Where one can see that it acts on nothing outside.")]
     max_calls: Annotated[int, Field(ge=1, le=1_000, description="Executions that it pays for in all.")]
     timeout_seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS, description="Of one Execution.")] = 60
     case_ids: Annotated[list[str], Field(max_length=1_000, description="Allowed Cases; [] is any.")] = []

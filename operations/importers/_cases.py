@@ -21,8 +21,8 @@ FIELDS: tuple[CaseField, ...] = get_args(CaseField)
 USAGES: tuple[Usage, ...] = get_args(Usage)
 MAX_ID = 512
 
-Assign = Callable[[str, Usage | None], Usage]
-"""Gives a Case its usage: from what must stay together (`group_key`) and the usage that the source gives."""
+Assign = Callable[[str, Usage | None, Any], Usage]
+"""Gives a Case its usage: from what must stay together (`group_key`), the usage in the source, and the input."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -193,7 +193,7 @@ class CaseReader:
         if self._assign is not None:
             named = [file.sha256 for file in files]
             key = group_key(content["source_group_id"], {**content, "attachments": named})
-            content["usage"] = self._assign(key, given)
+            content["usage"] = self._assign(key, given, content["input"])
         return Case(
             **content,
             attachments=files,

@@ -195,7 +195,7 @@ class RecordCases:
             "source_group_id": group,
             "initial_conditions": None,
         }
-        content["usage"] = self._assign(group_key(group, content), None) if self._assign else "optimization"
+        content["usage"] = self._assign(group_key(group, content), None, given) if self._assign else "optimization"
         origin = CaseOrigin(
             **self._seen(record),
             namespace=record["source"]["namespace"],
@@ -230,7 +230,8 @@ class RecordCases:
         if self._assign is not None:
             named = [file.sha256 for file in case.attachments]
             given = case.usage if case.usage != "optimization" else None
-            content["usage"] = self._assign(group_key(case.source_group_id, {**content, "attachments": named}), given)
+            key = group_key(case.source_group_id, {**content, "attachments": named})
+            content["usage"] = self._assign(key, given, case.input)
         return case.model_copy(
             update={
                 "usage": content["usage"],

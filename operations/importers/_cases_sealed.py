@@ -76,7 +76,7 @@ class Sealer:
             return case
         self.count += 1
         sealed = sealed_case(case, key)
-        for as_read in {seen, self._masked(case.input)}:
+        for as_read in as_known(self.project, case.input):
             self._inputs.setdefault(as_read, []).append(sealed)
         return sealed
 
@@ -119,22 +119,33 @@ class Sealer:
 
     def _elsewhere(self, state: State) -> Iterator[tuple[str, str]]:
         yield from self._open.items()
-        for dataset in state.all(Dataset):
-            for case in contents.cases(self.project, state, dataset.id):
-                if case.sealed is None:
-                    yield _digest(case.input), f"{dataset.id}/{case.id}"
-        for batch in state.all(ImportedBatch):
-            if batch.counts.get("records"):
-                yield from self._imported(stored.records(self.project, state, batch.id))
+        yield from known_inputs(self.project, state)
 
-    def _imported(self, records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-        for record in records:
-            asked = record.get("input") or {}
-            if asked.get("status") == "value":
-                yield _digest(asked.get("value")), str(record["id"])
 
-    def _masked(self, value: Any) -> str:  # noqa: ANN401 - JSON
-        return _digest(self.project.masker.value(value))
+def known_inputs(project: Project, state: State) -> Iterator[tuple[str, str]]:
+    """Yields the digest of every input that the store holds in the clear, and the id of what has it.
+
+    Inputs of evidence are digested as they are masked, since they are stored so.
+    """
+    for dataset in state.all(Dataset):
+        for case in contents.cases(project, state, dataset.id):
+            if case.sealed is None:
+                yield _digest(case.input), f"{dataset.id}/{case.id}"
+    for batch in state.all(ImportedBatch):
+        if batch.counts.get("records"):
+            yield from _imported(stored.records(project, state, batch.id))
+
+
+def as_known(project: Project, value: Any) -> set[str]:  # noqa: ANN401 - JSON
+    """Returns the digests under which `known_inputs` would name an input."""
+    return {_digest(value), _digest(project.masker.value(value))}
+
+
+def _imported(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for record in records:
+        asked = record.get("input") or {}
+        if asked.get("status") == "value":
+            yield _digest(asked.get("value")), str(record["id"])
 
 
 def _digest(value: Any) -> str:  # noqa: ANN401 - JSON

@@ -83,7 +83,7 @@ def _evidence_problems(issue: Issue, batches: Batches) -> Iterator[tuple[str, st
 
 def _check_problems(issue: Issue) -> Iterator[tuple[str, str]]:
     for made in issue.checks:
-        if made.status == "not_run" and not made.reason:
+        if made.status == "not_run" and not made.reason.strip():
             yield "checks", "has a check that was not run and gives no reason"
         if made.status == "completed" and not (made.expected and made.actual):
             yield "checks", "has a completed check without what was expected and what was seen"

@@ -89,8 +89,10 @@ class Case(Value):
 class SplitMade(Value):
     """How usages were given to Cases whose source gave none."""
 
-    protection: Annotated[float, Field(gt=0, lt=1)]
+    protection: Annotated[float, Field(ge=0, lt=1)]
     """The share of protected Cases that was asked for."""
+    holdout: Annotated[float, Field(ge=0, lt=1)] = 0
+    """The share of holdout Cases that was asked for."""
     seed: int
     group_counts: dict[str, Annotated[int, Field(ge=0)]]
 

@@ -92,6 +92,7 @@ ELSEWHERE = {
     "seal_broken",  # tests/storage/test_sealing
     "secret_in_configuration",  # tests/attack
     "source_changed",  # test_store_dataset
+    "split_refused",  # test_dealing_holdout
     "source_group_split",  # tests/operations/importers
     "source_refused",  # a base class
     "store_damaged",  # tests/storage

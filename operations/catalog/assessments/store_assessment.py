@@ -13,7 +13,7 @@ from operations.assessing import deals, rules, storing
 from operations.assessing.requests import JudgerGiven, RowGiven, SpecGiven
 from operations.assessing.subjects import Subject, subject_of
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import command_judging
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, variables
 from operations.execution.permitting import ProbeScriptChanged, script_of
@@ -48,9 +48,9 @@ class StoreAssessmentRequest(WriteRequest):
         list[RowGiven], Field(max_length=5000, description="One a Record and dimension. None for a rule's dimension.")
     ] = []
     rows_file: Annotated[str | None, Field(description="Instead of rows: a .csv or .jsonl file in the project.")] = None
-    supersede_reason: Annotated[
-        str | None, Field(min_length=1, description="Why the batch is judged again by this judger.")
-    ] = None
+    supersede_reason: Annotated[Reason | None, Field(description="Why the batch is judged again by this judger.")] = (
+        None
+    )
     missing_from: Annotated[int, Field(ge=0, description="Missing verdicts that a refusal lists begin here.")] = 0
 
 
@@ -118,10 +118,12 @@ class StoreAssessmentResponse(Response):
 def store_assessment(request: StoreAssessmentRequest, context: Context) -> StoreAssessmentResponse:
     """Store verdicts about a batch: one for each Record and dimension, yours or those of a rule that ATK runs.
 
-    Specification and judger are stored once and named by id afterwards. Rows are short: record_id, verdict, reason;
-    validity, evidence and judger have defaults. Coverage is complete or the assessment is refused. A batch has one
-    current assessment by a judger; another one needs supersede_reason. A selection's assessment is never compared.
-    With deal_id the rows are about dealt items, and both sides get their assessment together.
+    Specification and judger are stored once and named by id afterwards. Coverage is complete or the assessment is
+    refused. Judging a batch again needs supersede_reason.
+
+    Rows are short: record_id, verdict, reason; validity, evidence and judger have defaults. A batch has one
+    current assessment by a judger. A selection's assessment is never compared. With deal_id the rows are about
+    dealt items, and both sides get their assessment together.
     """
     if request.deal_id is not None:
         return _of_deal(request, request.deal_id, context)

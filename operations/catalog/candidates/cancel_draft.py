@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.tuning import lifecycle
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes, inverse
@@ -23,7 +23,7 @@ from storage.worktree import Surroundings, ready, shown_path
 class CancelDraftRequest(WriteRequest):
     round_id: ObjectId
     candidate_id: ObjectId
-    reason: Annotated[str, Field(min_length=1)]
+    reason: Reason
 
 
 class CancelDraftResponse(Response):
@@ -55,8 +55,10 @@ class CancelDraftResponse(Response):
 def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftResponse:
     """Give up the pending draft: keep its edits under a ref, and restore its parent's files.
 
-    What was edited is first kept under refs/atk/drafts/<candidate id>, so nothing is lost. The draft stays spent. Files
-    that were uncommitted before the Round are left as they are. A sealed candidate is decided, not cancelled.
+    The edits are first kept under refs/atk/drafts/, so nothing is lost; the draft stays spent. A sealed candidate
+    is decided, not cancelled.
+
+    The ref is named after the candidate's id. Files that were uncommitted before the Round are left as they are.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

@@ -9,7 +9,7 @@ from pydantic import Field
 from operations import confirming
 from operations.confirming import TOLD, confirmed
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.tuning import blocking, deciding, lifecycle
 from storage import effects
 from storage.checkpoints import Change, Staged, UnknownContent, classify, commit_tree, inverse
@@ -28,18 +28,18 @@ from storage.worktree import Head, Surroundings, ready, surroundings
 class AuthorizationGiven(Model):
     source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
     action: Literal["trial_commit"]
-    reason: Annotated[str, Field(min_length=1)]
-    risk: Annotated[str, Field(min_length=1, description="What the person was told it risks.")]
+    reason: Reason
+    risk: Annotated[Reason, Field(description="What the person was told it risks.")]
 
 
 class DecideCandidateRequest(WriteRequest):
     round_id: ObjectId
     candidate_id: ObjectId
     action: Annotated[Literal["keep", "reject", "defer"], Field(description="keep commits; the others restore.")]
-    reason: Annotated[str, Field(min_length=1)]
+    reason: Reason
     validation_id: Annotated[ObjectId | None, Field(description="Default: the newest of this candidate.")] = None
     validation_missing_reason: Annotated[
-        str | None, Field(min_length=1, description="Why there is none; for reject and defer only.")
+        Reason | None, Field(description="Why there is none; for reject and defer only.")
     ] = None
     override: Annotated[bool, Field(description="Keep against the result; needs override_authorization.")] = False
     override_authorization: Annotated[
@@ -91,9 +91,11 @@ class DecideCandidateResponse(Response):
 def decide_candidate(request: DecideCandidateRequest, context: Context) -> DecideCandidateResponse:
     """Decide a sealed candidate: keep commits it on your branch, reject and defer restore its parent's files.
 
-    The decision rests on the candidate's newest Validation. keep needs the result pass, or the person's authorization
-    to override it. Only the sealed paths are committed or restored, and only where the worktree still holds exactly
-    the sealed content; your other files, staged changes and hooks are left alone. Nothing is pushed.
+    Rests on its newest Validation. keep needs the result pass, or the person's authorization to override it. Other
+    files, the index and hooks are left alone; nothing is pushed.
+
+    Only the sealed paths are committed or restored, and only where the worktree still holds exactly the sealed
+    content; your other files and staged changes stay as they are.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.tuning import budget, lifecycle
 from storage import effects
@@ -39,7 +39,7 @@ class NoSuchCheckpoint(AtkError):
 class RollbackToRequest(WriteRequest):
     round_id: ObjectId
     target_commit: Annotated[str, Field(min_length=7, description="B0's or an accepted candidate's commit.")]
-    reason: Annotated[str, Field(min_length=1)]
+    reason: Reason
 
 
 class RollbackToResponse(Response):
@@ -74,8 +74,10 @@ class RollbackToResponse(Response):
 def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToResponse:
     """Go back to an earlier accepted state of the Round, by a new commit that restores its content.
 
-    History is never rewritten: the restoring commit stands on top. Candidates accepted after the target are withdrawn,
-    the Round is optimizing again, and the reserve for a final validation is set aside anew.
+    History is not rewritten. Candidates accepted after the target are withdrawn, and the Round is optimizing
+    again.
+
+    The restoring commit stands on top, and the reserve for a final validation is set aside anew.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -24,6 +24,7 @@ from operations.importers._cases import (
     SourceGroupSplit,
     UsageUnknown,
 )
+from operations.importers._cases_dividing import Division
 from operations.importers._cases_records import (
     RecordCases,
     RecordInputUnknown,
@@ -33,7 +34,7 @@ from operations.importers._cases_records import (
 )
 from operations.importers._cases_sealed import Sealer
 from operations.importers._cases_sources import Cases, FileSource, RecordSource, record_source
-from operations.importers._cases_split import Split
+from operations.importers._cases_split import SplitRefused
 from operations.importers._rows import (
     LastRowTorn,
     RowMalformed,
@@ -46,12 +47,16 @@ from operations.importers._rows import (
 from operations.importers._tables import TableUnreadable
 from operations.importers.batches import BatchHasNoRecords, BatchOrSelection
 from operations.reading import counted
+from operations.tuning.holdout import seen_groups
+from storage import contents
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
 from storage.frames import canonical
+from storage.project import Project
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
-from storage.schema.datasets import Dataset, SplitMade
+from storage.schema.datasets import Dataset
+from storage.schema.exposures import Exposure
 from storage.schema.rounds import Round
 from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable
 
@@ -109,7 +114,8 @@ class CaseMapping(Model):
 
 
 class SplitWanted(Model):
-    protection: Annotated[float, Field(gt=0, lt=1, description="The share of Cases to protect.")]
+    protection: Annotated[float, Field(ge=0, lt=1, description="The share of Cases to protect.")] = 0
+    holdout: Annotated[float, Field(ge=0, lt=1, description="The share to keep unseen until the end. Of a file.")] = 0
     seed: int = 0
 
 
@@ -140,7 +146,8 @@ class StoreDatasetRequest(WriteRequest):
     split: Annotated[
         SplitWanted | None,
         Field(
-            description="Divide Cases whose source gives no usage, by source group, into optimization and protection."
+            description="Divide Cases without a usage by source group: the shares of protection and holdout; the rest "
+            "is to optimize on."
         ),
     ] = None
     preview: Annotated[bool, Field(description="Read all, store nothing, and say what would be stored.")] = False
@@ -194,6 +201,7 @@ class StoreDatasetResponse(Response):
         RecordsDisagree,
         RecordsUnknown,
         SourceChanged,
+        SplitRefused,
         TableUnreadable,
         StoreDamaged,
     ),
@@ -205,6 +213,10 @@ class StoreDatasetResponse(Response):
         Example(
             "What find_records kept, a third of it protected; see first what would be stored.",
             {"selection_id": "selection-9-k3x9", "split": {"protection": 0.34, "seed": 1}, "preview": True},
+        ),
+        Example(
+            "A file of which a fifth stays unseen until the final validation.",
+            {"source": "tickets.jsonl", "split": {"protection": 0.3, "holdout": 0.2, "seed": 1}},
         ),
     ),
 )
@@ -219,9 +231,10 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
     """
     project = context.project
     source = _source(request, context)
-    division = Split(request.split.protection, request.split.seed) if request.split else None
+    asked = request.split
+    division = Division(project, asked.protection, asked.seed, asked.holdout) if asked else None
     with read_by("store_dataset"):
-        before = _divided(source, division) if division else None
+        before = division.decide(source, project.state(), _seen_groups(division, project)) if division else None
         cases = source.cases(division.usage if division else None)
         if request.preview:
             first: list[str] = []
@@ -255,7 +268,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
                         kept_attachments=len(kept),
                         batch_id=source.evidence.batch.id if isinstance(source, RecordSource) else None,
                         selection_id=request.selection_id,
-                        split=_split_made(request, division),
+                        split=division.made() if division else None,
                     )
                 )
                 if known is not None:
@@ -299,20 +312,13 @@ def _source(request: StoreDatasetRequest, context: Context) -> FileSource | Reco
     )
 
 
-def _divided(source: FileSource | RecordSource, division: Split) -> str:
-    """Reads all Cases once and decides their usages. Returns the digest of what was read."""
-    cases = source.cases(division.note)
-    for _ in cases:
-        pass
-    division.decide()
-    return source.sha256(cases)
-
-
-def _split_made(request: StoreDatasetRequest, division: Split | None) -> SplitMade | None:
-    if request.split is None or division is None:
-        return None
-    asked = request.split
-    return SplitMade(protection=asked.protection, seed=asked.seed, group_counts=division.group_counts())
+def _seen_groups(division: Division, project: Project) -> Collection[str]:
+    """Returns the source groups that are no fresh holdout, where one is to be dealt."""
+    if not division.holdout:
+        return ()
+    state = project.state()
+    elsewhere = (case for dataset in state.all(Dataset) for case in contents.cases(project, state, dataset.id))
+    return seen_groups(state.all(Exposure), elsewhere)
 
 
 def _lines(
@@ -338,7 +344,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
     source: FileSource | RecordSource,
     cases: Cases,
     first: list[str],
-    division: Split | None,
+    division: Division | None,
     dataset: Dataset | None,
     rounds: Sequence[str] = (),
 ) -> StoreDatasetResponse:
@@ -356,7 +362,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
         following = [NextCall("store_dataset", {**asked, "preview": False}, ids)]
     return StoreDatasetResponse(
         message=message,
-        warnings=[*source.warnings(cases), *_one_sided(cases, division)][:WARNINGS],
+        warnings=[*source.warnings(cases), *(division.warnings(cases.usage_counts) if division else [])][:WARNINGS],
         dataset_id=dataset.id if dataset else None,
         case_count=cases.case_count,
         usage_counts={str(k): v for k, v in cases.usage_counts.items()},
@@ -371,11 +377,3 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
         exposed_cases=made.exposed if made else 0,
         next=steps(*following),
     )
-
-
-def _one_sided(cases: Cases, division: Split | None) -> list[str]:
-    """Says where a split left a side empty: its groups are too few or too large."""
-    empty = [usage for usage in ("optimization", "protection") if not cases.usage_counts[usage]]
-    if division is None or not empty:
-        return []
-    return [f"No Case is for {empty[0]}: {counted(division.groups, 'source group')} cannot be divided so."]

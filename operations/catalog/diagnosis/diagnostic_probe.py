@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import probe_inputs, probing
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, variables
 from operations.execution.permitting import ProbeScriptChanged, script_of
@@ -41,7 +41,7 @@ class DiagnosticProbeRequest(WriteRequest):
     probe_authorization_id: Annotated[
         str, Field(min_length=1, max_length=64, description="A name in the Round's or project's probe_permissions.")
     ]
-    question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the answer is to decide.")]
+    question: Annotated[Reason, Field(max_length=2_000, description="What the answer is to decide.")]
     round_id: Annotated[ObjectId | None, Field(description="The Round whose permission it is; it pays.")] = None
     issue_id: Annotated[ObjectId | None, Field(description="The Issue whose hypothesis is put to the test.")] = None
     dataset_id: Annotated[ObjectId | None, Field(description="Of case_ids. Default: planned, or the only one.")] = None
@@ -108,10 +108,12 @@ def _again(
 def diagnostic_probe(request: DiagnosticProbeRequest, context: Context) -> DiagnosticProbeResponse:
     """Put one diagnostic question to the target: run a permitted script or command on Cases or Records, as evidence.
 
-    Starts only what a frozen permission of create_round or initialize_project says, once for each input (once without
-    input), bounded in time and output, and leaves no process behind. The permission pays, never the Round's
-    Executions. The worktree has to be the same afterwards, else the probe is contaminated and says which files are
-    not. store_diagnosis cites probe_id as batch_id and probe_id.N as evidence_id.
+    Needs a permission of create_round or initialize_project, which pays for it. One Execution for each Case or
+    Record. store_diagnosis cites probe_id as batch_id and probe_id.N as evidence_id.
+
+    Starts only what the frozen permission says, once for each input (once without input), bounded in time and
+    output, and leaves no process behind. The Round's Executions are never spent. The worktree has to be the same
+    afterwards, else the probe is contaminated and says which files are not.
     """
     with context.transaction() as tx, context.project.staging("evidence") as staging:
         owner = Owner(context.project.store)

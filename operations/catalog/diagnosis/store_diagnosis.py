@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Model, NextStep, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, NextStep, Reason, Response, WriteRequest, operation, steps
 from operations.importers import stored as imports
 from operations.reading import counted
 from operations.tuning import diagnosis, lifecycle
@@ -32,7 +32,7 @@ class Reference(Model):
 
 
 class CheckGiven(Model):
-    description: Annotated[str, Field(min_length=1)]
+    description: Reason
     status: Literal["not_run", "completed", "failed", "inconclusive"]
     expected: str = ""
     actual: str = ""
@@ -44,8 +44,8 @@ class IssueGiven(Model):
     id: Annotated[
         str, Field(min_length=1, max_length=64, description="Your own name for it; the same name revises it.")
     ]
-    symptom: Annotated[str, Field(min_length=1)]
-    hypothesis: Annotated[str, Field(min_length=1)]
+    symptom: Reason
+    hypothesis: Reason
     case_ids: Annotated[list[str], Field(min_length=1, description="Cases that show it; they become the targets.")]
     evidence_refs: list[Reference] = []
     competing_explanations: list[str] = []
@@ -104,8 +104,10 @@ class StoreDiagnosisResponse(Response):
 def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDiagnosisResponse:
     """Store Issues of a Round: symptom, hypothesis, evidence, and what to do about each.
 
-    All Issues of a call are stored together or none is. Storing one under the same name makes a new revision. A claim
-    about a cause has to name what carries it; evidence is checked to exist.
+    All are stored together or none is; the same name makes a new revision. A claim about a cause names its
+    evidence.
+
+    Evidence is checked to exist.
     """
     known = _known_cases(request, context)
     with context.transaction() as tx:

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from operations import confirming
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.importers._rows import SourceNotRegular, open_regular
 from operations.importers.contracts import FIELDS, contract_of
 from operations.reading import counted
@@ -86,7 +86,7 @@ class FieldMeaning(Model):
             "metrics.NAME or metadata.PATH.",
         ),
     ]
-    meaning: Annotated[str, Field(min_length=1, max_length=1000)]
+    meaning: Annotated[Reason, Field(max_length=1000)]
     source_field: Annotated[str | None, Field(description="What the export calls it.")] = None
     type: ContractType | None = None
     unit: str | None = None
@@ -156,9 +156,11 @@ class RecordSourceContractResponse(Response):
 def record_source_contract(request: RecordSourceContractRequest, context: Context) -> RecordSourceContractResponse:
     """Record what the fields of a source mean, as the person agreed, and the lines of code that say so.
 
-    Imports of the same source_namespace and mapping_version are held to it: what an export does not keep is a warning
-    that names the field, what was agreed and what is found. A version is never changed; another one supersedes it.
-    The lines are kept masked, as evidence for a diagnosis.
+    Imports of the same source_namespace and mapping_version are held to it: what an export does not keep is a
+    warning. A version is never changed.
+
+    The warning names the field, what was agreed and what is found. Another version supersedes an earlier one. The
+    lines are kept masked, as evidence for a diagnosis.
     """
     _check(request)
     masker = context.project.masker

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from operations import confirming
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution import keeper, kept, unseen
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import AdapterScriptChanged
@@ -37,8 +37,8 @@ class UnknownAuthorizationGiven(Model):
     source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
     batch_id: Annotated[ObjectId, Field(description="The batch that is continued.")]
     record_ids: Annotated[list[ObjectId], Field(description="Exactly its unknown_record_ids.")]
-    reason: Annotated[str, Field(min_length=1, description="Why they may run again.")]
-    risk: Annotated[str, Field(min_length=1, description="What a second run may do outside.")]
+    reason: Annotated[Reason, Field(description="Why they may run again.")]
+    risk: Annotated[Reason, Field(description="What a second run may do outside.")]
 
 
 class SpendLimitGiven(Model):
@@ -164,13 +164,15 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
 def run_evaluation(request: RunEvaluationRequest, context: Context) -> RunEvaluationResponse:
     """Run a Revision of the agent over Cases, several times each, and keep every attempt as evidence.
 
-    Binds the batch to the Revision's real tree: another Revision than the one in the worktree is put in place for the
-    run and taken away after it; where the plan says isolated, it runs in a folder outside the user's. Starts the
-    agents, waits up to wait_seconds and answers with the batch finished or running; follow it with wait_for_batch, end
-    it with stop_batch. With a Round its budget pays and the plan fills in every field; without one, revision_commit has
-    to be HEAD. A batch that did not complete is finished with continue_batch_id: confirmed Records are carried into a
-    new batch, the rest runs. retry_batch_id tries again what infrastructure spoiled, linked; the last attempt counts,
-    nobody picks the best.
+    Follow it with wait_for_batch, end it with stop_batch. With round_id its plan fills in the rest; without, give
+    revision_commit, which is HEAD. Finish an incomplete batch with continue_batch_id, try again what
+    infrastructure spoiled with retry_batch_id; the last attempt counts.
+
+    Binds the batch to the Revision's real tree: another Revision than the one in the worktree is put in place for
+    the run and taken away after it; where the plan says isolated, it runs in a folder outside the user's. Starts
+    the agents, waits up to wait_seconds and answers with the batch finished or running. With a Round its budget
+    pays. When a batch is continued, confirmed Records are carried into a new batch and the rest runs. Retries are
+    linked; nobody picks the best.
     """
     _require_attachments(request, context)
     with context.transaction() as tx, context.project.staging("evidence") as staging:

@@ -75,10 +75,12 @@ def inspect_or_recover_operation(
 ) -> InspectOrRecoverOperationResponse:
     """Finish or undo what a crash left open, rebuild the views, and say what is still open and why.
 
-    Every changing call does this first; this one does only this. An effect is finished when its targets are in a known
-    state, and undone when nothing had been changed yet. A target in neither state is named and left alone: put one of
-    the two contents back, then call again. Work whose process still lives is not touched. A stored file that is not as
-    it was recorded is named in the warnings; nothing pretends to heal it.
+    Every changing call does this first. A target in neither known state is named and left alone: put one of the
+    two contents back, then call again.
+
+    An effect is finished when its targets are in a known state, and undone when nothing had been changed yet. Work
+    whose process still lives is not touched. A stored file that is not as it was recorded is named in the
+    warnings; nothing pretends to heal it.
     """
     project = context.project
     before = _open(project.state())
@@ -110,7 +112,7 @@ def inspect_or_recover_operation(
 
 
 def _leave(request: InspectOrRecoverOperationRequest, context: Context) -> None:
-    number, reason = request.operation_id, request.reason or "left as it is"
+    number, reason = request.operation_id, request.reason.strip() or "left as it is"
     if number is None or not context.project.give_up(context.call, number, reason):
         opened = _open(context.project.state())
         raise NotStuck(given=number or 0, opened=opened)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.importers import stored
 from operations.tuning import knowledge
 from storage import contents
@@ -39,8 +39,8 @@ class KnowledgeGiven(Model):
         Literal["provisional", "validated_in_scope", "contradicted", "retired"],
         Field(description="validated_in_scope needs a Validation that passed, contradicted needs contrary_refs."),
     ] = "provisional"
-    body: Annotated[str, Field(min_length=1, max_length=20_000, description="The lesson.")]
-    applicability: Annotated[str, Field(min_length=1, max_length=2_000, description="Its scope: where it should hold.")]
+    body: Annotated[Reason, Field(max_length=20_000, description="The lesson.")]
+    applicability: Annotated[Reason, Field(max_length=2_000, description="Its scope: where it should hold.")]
     component_hashes: Annotated[
         dict[str, str] | None, Field(description="Component id → digest. Default: as the newest Validation's run saw.")
     ] = None
@@ -93,7 +93,9 @@ def store_knowledge(request: StoreKnowledgeRequest, context: Context) -> StoreKn
     """Keep a lesson: its scope, the Records and Validations that carry it, and the identities it was shown under.
 
     That it holds may be claimed only with a Validation that passed. knowledge_applicability tells later whether it
-    holds where the target then is. The source groups of what it was drawn from are exposed: they are no fresh holdout.
+    holds where the target then is.
+
+    The source groups of what it was drawn from are exposed: they are no fresh holdout.
     """
     given = request.knowledge
     with context.transaction() as tx:

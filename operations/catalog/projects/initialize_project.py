@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import pinned_runner, runner_template
 from operations.execution.adapters.variables import EnvFileUnusable, read_env_file
@@ -84,7 +84,7 @@ class ComponentGiven(Model):
 
 class ProtectionGiven(Model):
     kind: Literal["test_environment", "stub", "approved_safeguard"]
-    evidence_ref: Annotated[str, Field(min_length=1, description="Where that shows.")]
+    evidence_ref: Annotated[Reason, Field(description="Where that shows.")]
 
 
 class EffectGiven(Model):
@@ -101,7 +101,7 @@ class EffectGiven(Model):
 
 class MetricSourceGiven(Model):
     source: Annotated[str, Field(min_length=1, description="Not the agent.")]
-    evidence_ref: Annotated[str, Field(min_length=1)]
+    evidence_ref: Reason
 
 
 class InitializeProjectRequest(WriteRequest):
@@ -223,9 +223,11 @@ class InitializeProjectResponse(Response):
 def initialize_project(request: InitializeProjectRequest, context: Context) -> InitializeProjectResponse:
     """Make a folder an ATK project: say how its agent is started and what may be changed.
 
-    Creates `.atk/` whole or not at all. A runnable project needs Git, a command and an explicit list of external
-    effects; an analysis-only one needs nothing. The command is checked, not run; try_case runs it once. With `revise`
-    an existing project gets a new configuration. Existing `.atk/` folders of other versions are refused untouched.
+    A runnable project needs Git, a command and an explicit list of external effects; an analysis-only one needs
+    nothing. The command is not run; try_case does that.
+
+    Creates `.atk/` whole or not at all. With `revise` an existing project gets a new configuration. Existing
+    `.atk/` folders of other versions are refused untouched.
     """
     imports_only = request.analysis_only and not request.command and request.adapter == "command"
     record = _record(request, context)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from operations import confirming, external_fixes
 from operations.context import Context
-from operations.definition import Effect, Example, Model, NextStep, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, NextStep, Reason, Response, WriteRequest, operation, steps
 from operations.execution.permitting import (
     MOST_PERMISSIONS,
     ProbePermissionGiven,
@@ -75,8 +75,8 @@ class PreviousRoundOpen(AtkError):
 class ExternalFixAuthorization(Model):
     source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
     action: Literal["validate_external_fix"]
-    reason: Annotated[str, Field(min_length=1)]
-    risk: Annotated[str, Field(min_length=1)]
+    reason: Reason
+    risk: Reason
 
 
 class CreateRoundRequest(WriteRequest):
@@ -92,8 +92,8 @@ class CreateRoundRequest(WriteRequest):
         bool, Field(description="Take the Revision at which previous_round_id ended as the baseline, under its id.")
     ] = False
     external_fix_identity: Annotated[
-        str | None,
-        Field(min_length=1, description="What was repaired elsewhere, with its version: this Round validates that."),
+        Reason | None,
+        Field(description="What was repaired elsewhere, with its version: this Round validates that."),
     ] = None
     external_fix_authorization: Annotated[
         ExternalFixAuthorization | None, Field(description="As the person gave it, for external_fix_identity.")
@@ -161,9 +161,11 @@ class CreateRoundResponse(Response):
 def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundResponse:
     """Open a Round: one bounded tuning effort with HEAD as its baseline B0.
 
-    Issues the baseline Revision. Uncommitted files outside allowed_paths stay as they are and are frozen by digest;
-    inside allowed_paths they are refused with the ways out, or taken as the candidate to come with `adopt: worktree`.
-    In an analysis-only project the Round has no baseline: its evidence is judged and diagnosed, and it is finished.
+    Uncommitted changes inside allowed_paths are refused, or taken as the candidate to come with `adopt: worktree`;
+    others stay as they are.
+
+    Issues the baseline Revision. Uncommitted files outside allowed_paths are frozen by digest. In an analysis-only
+    project the Round has no baseline: its evidence is judged and diagnosed, and it is finished.
     """
     with context.transaction() as tx:
         project = tx.state.all(ProjectRecord)[0]

@@ -10,7 +10,7 @@ from pydantic import Field
 from operations import confirming, external_fixes
 from operations.confirming import TOLD, confirmed
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.reading import counted
 from operations.tuning import deciding, lifecycle
@@ -51,8 +51,8 @@ class CannotCloseSo(AtkError):
 class FinalAuthorization(Model):
     source: Annotated[Literal["user"], Field(description="Only a person can authorize.")]
     action: Literal["retain_without_final_pass"]
-    reason: Annotated[str, Field(min_length=1)]
-    risk: Annotated[str, Field(min_length=1)]
+    reason: Reason
+    risk: Reason
 
 
 class FinishRoundRequest(WriteRequest):
@@ -65,10 +65,10 @@ class FinishRoundRequest(WriteRequest):
             "kept. abandon: the branch moved, or the Round is given up."
         ),
     ]
-    reason: Annotated[str, Field(min_length=1)]
+    reason: Reason
     validation_id: Annotated[ObjectId | None, Field(description="Default: the newest final Validation.")] = None
     validation_missing_reason: Annotated[
-        str | None, Field(min_length=1, description="Why there is no final Validation, for an override without one.")
+        Reason | None, Field(description="Why there is no final Validation, for an override without one.")
     ] = None
     override_authorization: Annotated[
         FinalAuthorization | None, Field(description="As the person gave it, for complete_with_override.")
@@ -113,9 +113,11 @@ class FinishRoundResponse(Response):
 def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundResponse:
     """End a Round: complete it on a passing final validation, close it with nothing kept, or give it up.
 
-    complete needs the newest final Validation of the baseline against the current revision to pass, and HEAD and the
-    worktree to be that revision. abandon is the way out when the branch moved under the Round: it records why and
-    changes no file. A Round without a baseline ends with close_without_adoption or abandon.
+    complete needs a passing final Validation, and HEAD and worktree at the current revision. abandon is the way
+    out when the branch moved; it changes no file.
+
+    The final Validation is the newest one, of the baseline against the current revision. abandon records why. A
+    Round without a baseline ends with close_without_adoption or abandon.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from operations import validations
 from operations.context import Context
-from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution import isolation, surrounding
 from operations.tuning import comparing, freezing, goals, holdout, lifecycle, planning
 from operations.tuning.budget import side
@@ -61,7 +61,7 @@ class PlanGiven(Model):
     repeatability: Annotated[
         Literal["deterministic", "stochastic", "unknown"] | None, Field(description="Default: unknown.")
     ] = None
-    repeatability_basis: Annotated[str | None, Field(min_length=1, description="How that is known.")] = None
+    repeatability_basis: Annotated[Reason | None, Field(description="How that is known.")] = None
     decision_rule: Annotated[
         Literal["counts", "statistical"] | None, Field(description="Default: counts if deterministic.")
     ] = None
@@ -150,10 +150,12 @@ class FreezeRoundResponse(Response):
 def freeze_round(request: FreezeRoundRequest, context: Context) -> FreezeRoundResponse:
     """Freeze a Round's plan, so that its candidates are judged by rules set before they existed.
 
-    Needs only round_id: Issues, targets, specification and judger come from what is stored, and every default is
-    shown. Checks all identities now, not after paid runs, and refuses a plan that no outcome could pass. A frozen
-    plan cannot be changed. Runs made before are never a side of a comparison: run both sides anew. `detectable` says
-    what the size can show; with wanted_effect, how many Cases or repeats that rise of the pass rate needs.
+    Needs only round_id: the rest has defaults, which preview shows with what the plan's size can detect. It cannot
+    be changed afterwards. Runs made before are never a side of a comparison: run both anew.
+
+    Issues, targets, specification and judger come from what is stored. Checks all identities now, not after paid
+    runs, and refuses a plan that no outcome could pass. `detectable` says what the size can show; with
+    wanted_effect, how many Cases or repeats that rise of the pass rate needs.
     """
     if request.preview:
         return _response(request, _planned(request, context, context.project.state()), frozen=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from operations.context import Context
-from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.reading import counted
 from operations.tuning import lifecycle, pausing, running
@@ -37,7 +37,7 @@ class TransitionRoundRequest(WriteRequest):
             "resume: write it back and go on. start_finalizing: no further candidates."
         ),
     ]
-    reason: Annotated[str, Field(min_length=1)]
+    reason: Reason
 
 
 class TransitionRoundResponse(Response):
@@ -72,9 +72,10 @@ class TransitionRoundResponse(Response):
 def transition_round(request: TransitionRoundRequest, context: Context) -> TransitionRoundResponse:
     """Pause a Round, resume it, or end its optimizing so that only the final validation is left.
 
-    pause keeps the edits of an undecided candidate under refs/atk/paused/ and restores its parent's files; resume
-    writes them back byte for byte, where HEAD, branch, configuration and the files around are as the Round left them.
-    While it rests, nothing of it runs or is decided, and another Round may be active.
+    pause puts an undecided candidate away and restores its parent's files; resume writes it back byte for byte.
+
+    What is put away lies under refs/atk/paused/. resume needs HEAD, branch, configuration and the files around to
+    be as the Round left them. While it rests, nothing of it runs or is decided, and another Round may be active.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

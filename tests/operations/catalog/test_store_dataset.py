@@ -324,8 +324,8 @@ def test_a_file_that_changes_between_its_two_readings_is_refused(imports, tmp_pa
     path.write_text("".join(json.dumps(row) + "\n" for row in rows(9)))
     decide = Split.decide
 
-    def decided_late(division):
-        decide(division)
+    def decided_late(division, seen):
+        decide(division, seen)
         path.write_text(path.read_text() + json.dumps({"id": "late", "input": 1}) + "\n")
 
     monkeypatch.setattr(Split, "decide", decided_late)

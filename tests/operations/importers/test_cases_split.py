@@ -2,10 +2,11 @@
 
 from collections import Counter, defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.importers._cases_split import Split, group_key
+from operations.importers._cases_split import Split, SplitRefused, group_key
 
 cases = st.lists(
     st.tuples(st.sampled_from("abcdefghij"), st.sampled_from([None, None, None, "optimization", "protection"])),
@@ -66,6 +67,27 @@ def test_the_share_is_met_as_nearly_as_one_group(sizes, share, seed):
     smallest = min(sizes)
     if protected < share * len(rows) - max(sizes):
         assert smallest > 1
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=30), st.floats(0.05, 0.45), st.floats(0.05, 0.45), seeds)
+def test_a_holdout_share_is_dealt_beside_a_protected_one_and_what_was_seen_is_left_out(sizes, share, held, seed):
+    split = Split(share, seed, held)
+    rows = [(str(number), None) for number, size in enumerate(sizes) for _ in range(size)]
+    for key, usage in rows:
+        split.note(key, usage)
+    split.decide(seen={"0", "1"})
+    sides = [split.usage(key, None) for key, _ in rows]
+    assert {key for key, side in zip(rows, sides, strict=True) if side == "holdout"}.isdisjoint({"0", "1"})
+    assert sides.count("holdout") <= held * len(rows) + max(sizes) / 2
+    assert sides.count("protection") <= share * len(rows) + max(sizes) / 2
+    assert sum(split.group_counts().values()) == len(sizes)
+
+
+@pytest.mark.parametrize(("protection", "holdout"), [(0, 0), (0.5, 0.5), (0.2, 0.9)])
+def test_shares_that_leave_nothing_to_divide_or_to_optimize_on_are_refused(protection, holdout):
+    with pytest.raises(SplitRefused) as raised:
+        Split(protection, 1, holdout)
+    assert "together above 0 and below 1" in str(raised.value)
 
 
 def test_another_seed_divides_otherwise():
