@@ -6,6 +6,7 @@ before it changes anything. So an intent that a crash left open is finished by t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,29 @@ def flush(git: Git) -> None:
         GitSyncFailed: The disk reported an error.
     """
     git.sync()
+
+
+ALL_OURS = 0
+"""Instead of the time of the announcement: no lock stood then, so one that could be ours is. Clocks may have jumped."""
+
+NONE_OURS = 1 << 63
+"""Instead of it: a lock stood then, and nothing tells it from one of ours."""
+
+
+def strangers_locks(git: Git) -> bool:
+    """Whether a lock stands that hinders no step, but would hinder taking back a ref; it is not ours to remove."""
+    return os.path.lexists(os.path.join(git.common_dir, "packed-refs.lock"))
+
+
+def require_unlocked(git: Git, steps: Sequence[Step]) -> None:
+    """Refuses to announce what a standing lock of Git's is in the way of, so that a lock found later is younger.
+
+    Raises:
+        GitLocked: It names the lock.
+    """
+    for step in steps:
+        if step["do"] == "publish":
+            git_states.require_unlocked(git, Head.model_validate(step["head"]))
 
 
 def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) -> None:

@@ -80,13 +80,13 @@ def _seal_probes(project: Project, state: State, held: Held, unresolved: list[Un
 def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
     with project.git() as git, project.scratch(intent.owner) as scratch:
         body: Mapping[str, Any] = {"intent": intent.number, "op": intent.operation, "at": intent.at, "recovered": True}
-        since_ns = int(intent.frame["since_ns"])
         try:
-            effects.make_it_so(git, intent.steps, since_ns=since_ns, scratch=scratch)
+            effects.make_it_so(git, intent.steps, since_ns=effects.ALL_OURS, scratch=scratch)
         except AtkError as error:
             if not effects.untouched(git, intent.steps, scratch):
                 raise
-            effects.take_back(git, intent.steps, since_ns=since_ns)
+            ours = effects.NONE_OURS if intent.frame.get("strangers_locks") else effects.ALL_OURS
+            effects.take_back(git, intent.steps, since_ns=ours)
             state = project.append({**body, "kind": "undone", "reason": str(error)}, held)
         else:
             state = project.append({**body, "kind": "done"}, held)

@@ -252,12 +252,14 @@ class Transaction:
     def intend(self, steps: Sequence[effects.Step], answer: Answer, *, claims: Sequence[str]) -> Pending:
         """Announces an effect outside the store. Call `carry_out` on the result once the lock is released."""
         with self.project.git() as git:
+            effects.require_unlocked(git, steps)
+            strangers = effects.strangers_locks(git)
             effects.flush(git)
         owner = Owner(self.project.store)
         since_ns = time.time_ns()
         body = {"kind": "intent", **self._body(answer), "steps": list(steps), "claims": list(claims)}
         try:
-            number, _ = self._append({**body, "owner": owner.nonce, "since_ns": since_ns})
+            number, _ = self._append({**body, "owner": owner.nonce, "strangers_locks": strangers})
         except BaseException:
             owner.release()
             raise

@@ -102,6 +102,17 @@ def publish(  # noqa: PLR0913, PLR0917 - one effect, and all that its recovery m
     _rename_index(git, lock)
 
 
+def require_unlocked(git: Git, head: Head) -> None:
+    """Refuses when a lock stands on what `publish` would change.
+
+    Raises:
+        GitLocked: It names the lock.
+    """
+    for lock in (*_ref_locks(git, head), _index_path(git) + ".lock"):
+        if os.path.lexists(lock):
+            raise locked(lock, "older than this operation")
+
+
 def _index_path(git: Git) -> str:
     return os.path.join(git.git_dir, "index")
 

@@ -93,6 +93,7 @@ def use_toy_effects(monkeypatch: Any) -> None:
         return all(text(step["path"]) != step["after"] for step in steps)
 
     monkeypatch.setattr(effects, "flush", lambda _: None)
+    monkeypatch.setattr(effects, "strangers_locks", lambda _: False)
     monkeypatch.setattr(effects, "make_it_so", make_it_so)
     monkeypatch.setattr(effects, "untouched", untouched)
 

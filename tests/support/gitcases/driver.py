@@ -10,17 +10,28 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from storage.checkpoints import Change, build_tree, commit_tree, draft_changes, hold, inverse, publish, rewrite
+from storage.checkpoints import (
+    Change,
+    build_tree,
+    commit_tree,
+    draft_changes,
+    hold,
+    inverse,
+    publish,
+    require_unlocked,
+    rewrite,
+)
 from storage.errors import AtkError
 from storage.git import Git
 from storage.worktree import Head, Surroundings, ready, same_head, surroundings
-from tests.support.gitcases import contents, repositories, states
+from tests.support.gitcases import contents, further, repositories, states
 from tests.support.gitcases.builder import CASES, GIT, Builder, Case
 
-MODULES = (contents, repositories, states)
+MODULES = (contents, repositories, states, further)
 """Importing them enters their cases into `CASES`, which is given on here."""
 
-QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.safecrlf=false")
+SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.safecrlf=false", "safe.directory=*")
+QUIET = tuple(word for setting in SETTINGS for word in ("-c", setting))
 
 Tree = dict[bytes, tuple[object, ...]]
 
@@ -139,6 +150,7 @@ class _Driver:
             rewrite(self.git, inverse(self.changes), self.scratch, self.before.folders, head=self.head)
 
     def keep(self) -> None:
+        require_unlocked(self.git, self.head)
         for _ in range(2):
             publish(self.git, self.head, self.commit, self.changes, self.began, self.scratch)
 
