@@ -29,6 +29,7 @@ from storage.lock import ProjectBusy
 from storage.owners import Owner, is_alive
 from storage.project import Project
 from storage.runs import NOT_THE_REVISIONS, REMARKS
+from storage.schema.assessments import Judger
 from storage.schema.batches import Batch
 from storage.schema.projects import Preparation
 from storage.schema.projects import Project as ProjectRecord
@@ -59,6 +60,8 @@ class Followed:
     """The batch that continues or retries it."""
     round: Round | None = None
     """The Round whose plan says how it is judged."""
+    dealt: NextCall | None = None
+    """What is next for that Round, where the client judges both sides of it together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +263,8 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
             followed = next((b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id), None)
             spent = _spent(batch, batch.totals)
             counts, of = dict(batch.counts), None if batch.round_id is None else state.get(Round, batch.round_id)
-            return Followed(batch, counts, alive=False, spent=spent, successor_id=followed, round=of)
+            dealt = advice.of_state(state, of)[0] if advice.is_dealt(of, state.all(Judger)) else None
+            return Followed(batch, counts, alive=False, spent=spent, successor_id=followed, round=of, dealt=dealt)
         seen = follower.update()
         counts = dict(seen.counts)
         done = sum(counts.values())
@@ -350,7 +354,7 @@ def leads_on(found: Followed) -> list[NextCall]:
         return [NextCall("wait_for_batch", {"batch_id": found.successor_id})]
     judge, read = advice.judging(found.round, batch.id), NextCall("read_record", {"record_id": batch.id})
     if batch.status == "sealed":
-        return [judge, read]
+        return [found.dealt or judge, read]
     plan = found.round.plan if found.round else None
     finish = finishing(batch, retries=plan.max_retries_per_slot if plan else None)
     judging = [judge] if has_records(batch) else []

@@ -8,16 +8,44 @@ from operations.tuning import budget, deciding, lifecycle, running
 from operations.tuning.batches import finishing, has_records, is_followed
 from operations.tuning.holdout import was_run
 from storage.errors import NextCall
-from storage.schema.assessments import Assessment
+from storage.projection import State
+from storage.schema.assessments import Assessment, Judger
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
 from storage.schema.datasets import Dataset
+from storage.schema.projects import Project
 from storage.schema.rounds import CLOSED, Round
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import Validation
 
 VERDICTS = {"rows": "verdicts, or a judger that ATK runs"}
 ROWS = {"rows": "verdicts; none where ATK runs the judger's rule"}
+
+
+def of_state(state: State, value: Round | None, head: str | None = None) -> list[NextCall]:
+    """Returns up to three calls that lead on from what a project holds. `head` is HEAD's commit."""
+    return next_calls(
+        value=value,
+        datasets=state.all(Dataset),
+        batches=state.all(Batch),
+        assessments=[a for a in state.all(Assessment) if a.selection is None],
+        issues=state.all(Issue),
+        candidates=state.all(Candidate),
+        validations=state.all(Validation),
+        head=head,
+        closed=[r for r in state.all(Round) if r.status in CLOSED],
+        imports=state.all(ImportedBatch),
+        analysis_only=state.all(Project)[0].analysis_only,
+        dealt=is_dealt(value, state.all(Judger)),
+    )
+
+
+def is_dealt(value: Round | None, judgers: Sequence[Judger]) -> bool:
+    """Whether the client judges the comparisons of a Round, so that both sides are dealt to it together."""
+    if value is None or value.plan is None or value.status in CLOSED or value.external_fix is not None:
+        return False
+    plan = value.plan
+    return any(judger.id == plan.judger_id and judger.method == "client" for judger in judgers)
 
 
 def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
@@ -33,6 +61,7 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     closed: Collection[Round] = (),
     imports: Sequence[ImportedBatch] = (),
     analysis_only: bool = False,
+    dealt: bool = False,
 ) -> list[NextCall]:
     """Returns up to three calls that lead on.
 
@@ -48,6 +77,7 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
         closed: The Rounds that are over, whose batches lead nowhere.
         imports: What was imported.
         analysis_only: Whether the project has no way to run its agent.
+        dealt: Whether the client judges what the Round compares.
     """
     if value is not None and value.status == "paused":
         named = {"round_id": value.id}
@@ -65,7 +95,7 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
     if not datasets:
         found = NextCall("store_dataset", supply={"source": "a CSV or JSONL file of Cases"})
         return [*(judging(value, b.id) for b in fresh[-1:] if b.id not in judged), found]
-    if waiting := _unjudged(value, left, assessments):
+    if not dealt and (waiting := _unjudged(value, left, assessments)):
         return [*_unfinished(value, left), judging(value, waiting)]
     if stopped := _unfinished(value, left):
         return stopped
@@ -75,7 +105,16 @@ def next_calls(  # noqa: PLR0913 - the stored kinds that decide it
             run = NextCall("run_evaluation", evaluate, {} if head else {"revision_commit": "HEAD's commit"})
             return [run, *(_create([b], assessments) for b in fresh[-1:])]
         return [NextCall("create_round", {"batch_ids": [batches[-1].id]})]
-    return _in_round(value, batches, assessments, issues, candidates, validations)
+    leads = _in_round(value, batches, assessments, issues, candidates, validations)
+    return _together(value, leads) if dealt else leads
+
+
+def _together(value: Round, found: list[NextCall]) -> list[NextCall]:
+    """Puts the judging of both sides, dealt, in the place of judging a side by itself, of which one may be left."""
+    alone = [call for call in found if call.tool == "store_assessment"]
+    if not alone:
+        return found
+    return [NextCall("next_judgements", {"round_id": value.id}), *(alone if len(alone) == 1 else [])]
 
 
 def _whole(imports: Sequence[ImportedBatch]) -> list[ImportedBatch]:
@@ -262,16 +301,17 @@ def _for_final(
 def _compared(
     value: Round, sides: tuple[str, str], phase: str, batches: Sequence[Batch], assessments: Sequence[Assessment]
 ) -> list[NextCall]:
-    """Runs whichever side is missing, then compares."""
-    found = []
+    """Runs whichever side is missing, judges, then compares."""
+    ran = []
     for revision_id in sides:
         batch = _batch(value, revision_id, phase, batches)
         if batch is None:
             return [_run(value, revision_id, phase, batches)]
-        judged = [a.id for a in assessments if a.batch_id == batch.id]
-        if not judged:
-            return [judging(value, batch.id)]
-        found.append(judged[-1])
+        ran.append(batch.id)
+    newest = {a.batch_id: a.id for a in assessments}
+    if waiting := [batch_id for batch_id in ran if batch_id not in newest]:
+        return [judging(value, batch_id) for batch_id in waiting]
+    found = [newest[batch_id] for batch_id in ran]
     both = {"round_id": value.id, "mode": phase, "left_assessment_id": found[0], "right_assessment_id": found[1]}
     return [NextCall("compare_and_gate", both)]
 

@@ -21,7 +21,7 @@ from storage.errors import NextCall
 from storage.holdout import cases_for_work, records_for_work
 from storage.project import Project
 from storage.projection import State, UnknownObject
-from storage.schema.assessments import Deal, EvaluationSpec, Judger
+from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
@@ -94,10 +94,11 @@ class NextJudgementsResponse(Response):
 def next_judgements(request: NextJudgementsRequest, context: Context) -> NextJudgementsResponse:
     """Deal the outputs of both sides of a Round's comparison for blind judging, page by page.
 
-    Items of both Revisions are shuffled; one stands for all repeats of a Case with the same output, on either side,
-    and bears no sign of it. Judge all of them, then give the verdicts to store_assessment with deal_id: both sides get
-    their assessment at once. The order is fixed when dealt and survives a restart. Do not look at the batches with
-    read_record before you have judged: ATK cannot hide them there.
+    Items of both sides are shuffled and unmarked. Judge all, then give the verdicts to store_assessment with
+    deal_id. Do not read the batches before.
+
+    One item stands for all repeats of a Case with the same output, on either side. Both sides get their assessment
+    at once. The order is fixed when dealt and survives a restart. ATK cannot hide the batches from read_record.
     """
     project, state = context.project, context.project.state()
     if request.deal_id is not None:
@@ -237,7 +238,7 @@ def _answer(
         item_count=deal.item_count,
         items=items,
         next_cursor=cursor,
-        next=steps(*_next(request, deal, items, cursor)),
+        next=steps(*_next(request, deal, items, cursor, judged=_judged_sides(deal, state))),
     )
 
 
@@ -253,7 +254,7 @@ def _message(
 
 
 def _next(
-    request: NextJudgementsRequest, deal: Deal, items: Sequence[DealtItem], cursor: str | None
+    request: NextJudgementsRequest, deal: Deal, items: Sequence[DealtItem], cursor: str | None, *, judged: list[str]
 ) -> Iterator[NextCall]:
     if cursor:
         one = {"item": request.item, "part": request.part} if request.item else {}
@@ -269,7 +270,14 @@ def _next(
         break
     if not deal.assessment_ids:
         rows = {"rows": "a verdict for every item and dimension, its record_id the item's"} if deal.item_count else {}
-        yield NextCall("store_assessment", {"deal_id": deal.id}, rows)
+        again = {"supersede_reason": f"why {' and '.join(judged)} is judged again"} if judged else {}
+        yield NextCall("store_assessment", {"deal_id": deal.id}, {**rows, **again})
+
+
+def _judged_sides(deal: Deal, state: State) -> list[str]:
+    """Returns the sides that this judger has judged already, so that what comes of the deal supersedes that."""
+    known, like = state.all(Assessment), (deal.judger_digest, deal.spec_digest)
+    return [b for b in (deal.left_batch_id, deal.right_batch_id) if judging.current(known, b, *like) is not None]
 
 
 def _one(

@@ -18,15 +18,12 @@ from storage.owners import is_alive
 from storage.project import LegacyStore, Project, ProjectNotInitialized
 from storage.projection import State, UnknownObject
 from storage.schema.approvals import Approval
-from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Issue
-from storage.schema.datasets import Dataset
 from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.rounds import ACTIVE, CLOSED, Round
-from storage.schema.traces import ImportedBatch
+from storage.schema.rounds import ACTIVE, Round
 from storage.schema.validations import Validation
 from storage.worktree import read_head
 
@@ -68,7 +65,9 @@ class GetStatusResponse(Response):
 def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse:
     """Say where a project stands: the open Round, running batches, what is blocked, budgets left, and the next call.
 
-    Start here. Works on a folder that is no project yet, and on a damaged store. Reads only.
+    Start here, also in a folder that is no project yet, or with a damaged store.
+
+    Reads only.
     """
     try:
         project = Project.open(context.root)
@@ -283,17 +282,4 @@ def _next(
     if running and "batch_id" in running[0]:
         return [NextCall("wait_for_batch", {"batch_id": running[0]["batch_id"]})]
     follow = [NextCall("wait_for_batch", {"batch_id": job["import_id"]}) for job in running[:1]]
-    found = advice.next_calls(
-        value=value,
-        datasets=state.all(Dataset),
-        batches=state.all(Batch),
-        assessments=[a for a in state.all(Assessment) if a.selection is None],
-        issues=state.all(Issue),
-        candidates=state.all(Candidate),
-        validations=state.all(Validation),
-        head=head,
-        closed=[r for r in state.all(Round) if r.status in CLOSED],
-        imports=state.all(ImportedBatch),
-        analysis_only=state.all(ProjectRecord)[0].analysis_only,
-    )
-    return [*follow, *found][:3]
+    return [*follow, *advice.of_state(state, value, head)][:3]
