@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +13,11 @@ from atk_mcp import snapshot
 from atk_mcp.greeting import Greeting
 from atk_mcp.pipes import Pipes
 from atk_mcp.platforms import refusal
-from atk_mcp.toolsets import UnknownToolset
+from atk_mcp.toolsets import Offer, UnknownToolset
+
+OK, USAGE = 0, 2
+PORT = 7285
+"""Where `--http` listens unless told otherwise."""
 
 HELP = """\
 An MCP client starts this command and speaks to it over stdin and stdout; you hardly ever start it yourself.
@@ -25,6 +30,9 @@ for Codex, in ~/.codex/config.toml:
   tool_timeout_sec = 600
   default_tools_approval_mode = "approve"   # `codex exec` asks nobody and refuses what runs or moves files
 
+one server for several clients and projects of this machine:
+  atk-mcp --http                  prints its address and where its token lies; clients send the token in each request
+
 to look into a project from a terminal, use `atk --help`.
 """
 
@@ -33,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the client hangs up. Returns only when there was nothing to serve."""
     if (why := refusal()) is not None:
         sys.stderr.write(f"atk-mcp: {why}\n")
-        return 2
+        return USAGE
     parser = argparse.ArgumentParser(
         prog="atk-mcp",
         description="The ATK MCP server: makes an existing agent better with proof and without losing anything.",
@@ -45,22 +53,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--toolsets", metavar="A,B", help="offer only these sets of tools; `atk tools --toolsets` lists them"
     )
+    http = parser.add_argument_group("one long-lived server instead, on 127.0.0.1 and nowhere else")
+    http.add_argument("--http", action="store_true", help="serve Streamable HTTP until Ctrl-C or SIGTERM")
+    http.add_argument("--port", type=int, default=PORT, help=f"default {PORT}; 0 takes any that is free")
+    http.add_argument("--token-file", metavar="FILE", help="default: atk/http-token in your configuration folder")
+    http.add_argument(
+        "--project", metavar="DIR", help="what calls without project_path are about (default: they are refused)"
+    )
     given = parser.parse_args(argv)
     if given.version:
         sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
-        return 0
+        return OK
     gc.disable()  # loading allocates much and frees nothing; the server turns it on again
     try:
         offer = snapshot.offer(toolsets=given.toolsets, read_only=given.read_only)
     except UnknownToolset as error:
         parser.error(f"--toolsets: {error}.")
+    if given.http:
+        return _serve_http(given, offer)
     greeting = Greeting(offer.tools, atk_mcp.__version__, offer.words)
     pipes = Pipes.claim(greeting)
     pipes.start()
     from atk_mcp import server  # noqa: PLC0415 - the SDK loads while the client is greeted, and cannot print to the wire
 
     server.run(pipes, greeting, offer=offer)
-    return 0
+    return OK
+
+
+def _serve_http(given: argparse.Namespace, offer: Offer) -> int:
+    """Serves over HTTP until it is asked to end. Returns only when it cannot."""
+    from atk_mcp.door import listening  # noqa: PLC0415 - a server over stdio needs none of it
+    from atk_mcp.exits import refused  # noqa: PLC0415 - as above
+    from atk_mcp.tokens import made_or_known  # noqa: PLC0415 - as above
+    from storage.errors import AtkError  # noqa: PLC0415 - as above
+
+    try:
+        if given.project is not None:
+            os.chdir(os.path.expanduser(given.project))
+        opened = listening(given.port)
+        token = made_or_known(given.token_file)
+    except AtkError as error:
+        return refused(error, as_json=False)
+    except OSError as error:
+        sys.stderr.write(f"atk-mcp: --project {given.project}: {error.strerror}.\n")
+        return USAGE
+    from atk_mcp import loopback  # noqa: PLC0415 - the SDK loads once there is something to serve
+
+    loopback.run(opened, token, offer, home=given.project is not None)
+    return OK
 
 
 if __name__ == "__main__":

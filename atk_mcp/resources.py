@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 MIME = "application/json"
 
@@ -27,25 +27,39 @@ _KINDS = {
     "records": "Anything stored, by any id: a dataset, Case, Record, candidate, Issue, Decision and so on.",
 }
 
-TEMPLATES: tuple[dict[str, Any], ...] = tuple(
+_QUERY = ("field", "cursor", "project_path")
+"""What a resource's URI may add: the arguments of the tool, so that what is long is read to its end."""
+
+TEMPLATES: tuple[dict[str, Any], ...] = (
     {
-        "uriTemplate": f"atk://{kind}/{{id}}",
-        "name": kind,
-        "title": kind.capitalize(),
-        "description": f"{about} The tool is read_record.",
+        "uriTemplate": "atk://status{?project_path}",
+        "name": "status-of",
+        "title": "Status of a project",
+        "description": "What is open, what is blocked, what to do next in another project. The tool is get_status.",
         "mimeType": MIME,
-    }
-    for kind, about in _KINDS.items()
+    },
+    *(
+        {
+            "uriTemplate": f"atk://{kind}/{{id}}{{?{','.join(_QUERY)}}}",
+            "name": kind,
+            "title": kind.capitalize(),
+            "description": f"{about} The tool is read_record.",
+            "mimeType": MIME,
+        }
+        for kind, about in _KINDS.items()
+    ),
 )
 
 
 def call_for(uri: str) -> tuple[str, Mapping[str, Any]] | None:
     """Returns the reading tool that a resource stands for, and its arguments; None where there is no such resource."""
-    if uri == LISTED[0]["uri"]:
-        return "get_status", {}
-    scheme, _, path = uri.partition("://")
-    kind, _, given = path.partition("/")
-    if scheme != "atk" or kind not in _KINDS or not given:
+    path, _, asked = uri.partition("?")
+    given = dict(parse_qsl(asked, keep_blank_values=True))
+    if path == LISTED[0]["uri"]:
+        return ("get_status", given) if set(given) <= {"project_path"} else None
+    scheme, _, rest = path.partition("://")
+    kind, _, name = rest.partition("/")
+    if scheme != "atk" or kind not in _KINDS or not name or not set(given) <= set(_QUERY):
         return None
-    record_id = unquote(given)
-    return "read_record", {"record_id": f"journal-{record_id}" if kind == "journal" else record_id}
+    record_id = unquote(name)
+    return "read_record", {"record_id": f"journal-{record_id}" if kind == "journal" else record_id, **given}

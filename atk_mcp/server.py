@@ -22,16 +22,18 @@ from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.types import INVALID_PARAMS, CallToolRequestParams, PaginatedRequestParams
 
 import atk_mcp
-from atk_mcp import snapshot
+from atk_mcp import results, snapshot
 from atk_mcp.asking import asker
 from atk_mcp.calls import Calls, Progress
 from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
+from atk_mcp.homeless import SAID, ProjectNotNamed, refuse_unnamed
 from atk_mcp.offering import NOTHING, Additions, offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
 from atk_mcp.toolsets import Offer
 from atk_mcp.wire import Wire
 
 if TYPE_CHECKING:
+    from operations.confirming import Ask
     from operations.definition import Operation
 
 LIST_TTL_MS = 3_600_000
@@ -48,7 +50,7 @@ _HINTS: dict[CacheableMethod, CacheHint] = {
 }
 """What never changes while a server runs, and what may change at any time."""
 
-_LAST_SECONDS = 0.6
+LAST_SECONDS = 0.6
 """How long calls under way may take to notice that the server ends. What they stored is safe either way."""
 
 _FLUSH_SECONDS = 0.5
@@ -63,6 +65,7 @@ def build_server(
     offer: Offer | None = None,
     calls: Calls | None = None,
     more: Additions = NOTHING,
+    home: bool = True,
 ) -> Server[Any]:
     """Returns a server with one tool for each listed operation.
 
@@ -71,11 +74,22 @@ def build_server(
         offer: The tools as clients see them, and no others are run. Default: those on record that a Round needs.
         calls: Where calls run. Default: calls of this server's own.
         more: What is offered beside the product's own, where a server is examined.
+        home: Whether a call without `project_path` is about the working folder. If not, it is refused.
     """
     running = calls or Calls()
     offer = offer or snapshot.offer()
     names = {tool["name"] for tool in offer.tools}
     answer = {**_COMPLETE, "tools": [*offer.tools, *(about for about, _ in more.tools.values())]}
+
+    async def answered(
+        name: str, arguments: Mapping[str, Any], report: Progress, ask: Ask | None = None
+    ) -> dict[str, Any]:
+        try:
+            if not home:
+                refuse_unnamed(name, arguments)
+        except ProjectNotNamed as error:
+            return results.of_error(error)
+        return await running.run(operations, name, arguments, report, ask)
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
         return answer
@@ -86,23 +100,19 @@ def build_server(
         if params.name not in names:
             raise _unknown(params.name, names, offer)
         report = context.session.report_progress  # sends nothing unless the client gave a token
-        result = await running.run(operations, params.name, params.arguments or {}, report, asker(context, params))
+        result = await answered(params.name, params.arguments or {}, report, asker(context, params))
         return _COMPLETE | result
 
     server: Server[Any] = Server(
         NAME,
         version=atk_mcp.__version__,
         title=TITLE,
-        instructions=instructions(atk_mcp.__version__, offer.words),
+        instructions=instructions(atk_mcp.__version__, offer.words + ("" if home else SAID)),
         cache_hints=_HINTS,
     )
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
-
-    async def read(name: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
-        return await running.run(operations, name, arguments, report)
-
-    offer_resources(server, read, names, more)
+    offer_resources(server, answered, names, more)
     offer_prompts(server, more)
     for method, (params_type, other) in more.others.items():
         server.add_request_handler(method, params_type, other)
@@ -161,17 +171,18 @@ async def serve(
     """
     async with anyio.create_task_group() as tasks:
         wire = Wire(pipes, tasks.cancel_scope.cancel, greeting)
-        tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
+        tasks.start_soon(stop_on_signal, tasks.cancel_scope)
         tasks.start_soon(wire.forward)
         wire.attach()
         ready()
         await server.run(wire.incoming, wire.outgoing, server.create_initialization_options())
         tasks.cancel_scope.cancel()
-    calls.stop(_LAST_SECONDS)
+    calls.stop(LAST_SECONDS)
     pipes.close(_FLUSH_SECONDS)
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+async def stop_on_signal(scope: anyio.CancelScope) -> None:
+    """Cancels `scope` when the process is asked to end."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             scope.cancel()

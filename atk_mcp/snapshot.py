@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from atk_mcp.toolsets import Offer, of_group
@@ -92,6 +91,8 @@ def _read(path: str) -> dict[str, Any]:
 
 def near(name: str, names: Iterable[str]) -> list[str]:
     """Returns the names that someone who wrote `name` may have meant, the likeliest first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
     return get_close_matches(name.strip().lower().replace("-", "_"), sorted(names), 3)
 
 

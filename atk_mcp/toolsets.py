@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 CORE = "core"
 """The set that is always offered: what every answer and refusal leads on to."""
@@ -69,8 +68,7 @@ def by_default(known: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in known if name not in OPT_IN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
+class Offer(NamedTuple):
     """The tools of one server, and why others are missing."""
 
     tools: tuple[Mapping[str, Any], ...]

@@ -1,6 +1,7 @@
 """Resources and prompts through the SDK's own client, in both protocol eras: the tools' facts and the Skills."""
 
 import json
+from urllib.parse import urlencode
 
 import pytest
 from mcp import Client, MCPError
@@ -35,8 +36,8 @@ async def test_stored_objects_are_read_as_the_tool_reads_them(client, at, monkey
         f"atk://records/{target.left_batch_id}.1": f"{target.left_batch_id}.1",
     }
     async with client:
-        kinds = {found.uri_template for found in (await client.list_resource_templates()).resource_templates}
-        assert kinds >= {uri[: uri.rindex("/")] + "/{id}" for uri in uris}
+        templates = [found.uri_template for found in (await client.list_resource_templates()).resource_templates]
+        assert {uri.partition("/{id}{?")[0] for uri in templates} >= {uri[: uri.rindex("/")] for uri in uris}
         for uri, record_id in uris.items():
             shown = (await client.read_resource(uri)).contents[0]
             by_tool = await client.call_tool("read_record", {"record_id": record_id})
@@ -46,7 +47,22 @@ async def test_stored_objects_are_read_as_the_tool_reads_them(client, at, monkey
         assert json.loads((await client.read_resource(status.uri)).contents[0].text)["message"]
 
 
-@pytest.mark.parametrize("uri", ["atk://rounds/round-9-none", "atk://nothing/1", "file:///etc/passwd", "atk://rounds/"])
+async def test_what_is_long_is_read_field_by_field_of_any_project(client, at):
+    target = at("compared")
+    asked = {"field": "rows.0", "project_path": str(target.root)}
+    uri = f"atk://assessments/{target.left_assessment_id}?{urlencode(asked)}"
+    async with client:
+        shown = (await client.read_resource(uri)).contents[0]
+        by_tool = await client.call_tool("read_record", {"record_id": target.left_assessment_id, **asked})
+        status = (await client.read_resource(f"atk://status?project_path={target.root}")).contents[0]
+    assert json.loads(shown.text) == by_tool.structured_content
+    assert json.loads(status.text)["message"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["atk://status?round_id=1", "atk://rounds/round-9-none", "atk://nothing/1", "file:///etc/passwd", "atk://rounds/"],
+)
 async def test_what_is_not_there_is_a_protocol_error_with_its_uri(client, at, monkeypatch, uri):
     monkeypatch.chdir(at("initialized").root)
     async with client:
