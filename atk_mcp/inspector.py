@@ -203,12 +203,12 @@ def _tools(given: argparse.Namespace) -> int:
         for name, tool in tools.items():
             say(f"{name:{width}}  {tool['description'].splitlines()[0]}")
         return OK
-    return _describe(given.name, tools)
+    return _describe(given.name)
 
 
-def _describe(name: str, tools: Mapping[str, Any]) -> int:
-    operation = _named(name)  # the list has no examples
-    say(described(tools[name], operation.examples))
+def _describe(name: str) -> int:
+    operation = _named(name)  # the list says less, and has no examples
+    say(described(snapshot.whole(operation), operation.examples))
     return OK
 
 
@@ -225,7 +225,7 @@ def _named(name: str) -> Operation[Any, Any]:
 
 def _call(given: argparse.Namespace) -> int:
     if given.help and given.operation is not None:
-        return _describe(given.operation, {tool["name"]: tool for tool in snapshot.load()})
+        return _describe(given.operation)
     if given.help:
         say(given.usage.format_help().rstrip())
         return OK

@@ -51,12 +51,18 @@ _RANGES = (
     ("minLength", "maxLength", " characters"),
     ("minItems", "maxItems", " items"),
 )
+_UNSAID = ("an ATK id", "not empty", "default false", "default ")
 _WORDS = {"exclusiveMinimum": "more than", "exclusiveMaximum": "less than", "multipleOf": "a multiple of"}
 
 
-def input_schema(model: type[BaseModel]) -> Schema:
-    """Returns the schema of a request: flat, closed, its limits kept and said in words."""
-    return _root(model, say=True)
+def input_schema(model: type[BaseModel], *, brief: bool = False) -> Schema:
+    """Returns the schema of a request: flat, closed, its limits kept and said in words.
+
+    Args:
+        model: The request.
+        brief: Leave unsaid what a field's name, its type or a refusal tells as well.
+    """
+    return _root(model, say=True, brief=brief)
 
 
 def output_schema(model: type[BaseModel]) -> Schema:
@@ -64,19 +70,20 @@ def output_schema(model: type[BaseModel]) -> Schema:
     return _root(model, say=False)
 
 
-def _root(model: type[BaseModel], *, say: bool) -> Schema:
+def _root(model: type[BaseModel], *, say: bool, brief: bool = False) -> Schema:
     raw = model.model_json_schema(mode="validation")
-    flat = _Flattener(raw.get("$defs", {}), say=say).node(raw, ())
+    flat = _Flattener(raw.get("$defs", {}), say=say, brief=brief).node(raw, ())
     flat.pop("description", None)  # the tool's own description speaks for it
     return {"type": "object", **flat}
 
 
 class _Flattener:
-    """Walks one schema. `say` keeps constraints and tells them in descriptions."""
+    """Walks one schema. `say` keeps constraints and tells them in descriptions, with `brief` only those worth it."""
 
-    def __init__(self, definitions: Mapping[str, Any], *, say: bool) -> None:
+    def __init__(self, definitions: Mapping[str, Any], *, say: bool, brief: bool) -> None:
         self._definitions = definitions
         self._say = say
+        self._brief = brief
 
     def node(self, raw: object, seen: tuple[str, ...]) -> Schema:
         """Returns one schema, flattened. `seen` are the names of the references it lies in."""
@@ -95,7 +102,7 @@ class _Flattener:
         if name in seen:
             return {"type": "object", "description": beside.get("description", f"A nested {name}, as above.")}
         definition = dict(self._definitions[name])
-        if not self._say:
+        if self._brief or not self._say:
             definition.pop("description", None)  # a part's docstring, the same in every answer that has the part
         return self.node({**definition, **beside}, (*seen, name))
 
@@ -153,9 +160,10 @@ class _Flattener:
         default = raw.get("default")
         if self._say:
             out |= {k: raw[k] for k in CONSTRAINTS if k in raw}
-            if default not in (None, [], {}):
+            if default not in (None, []) and not isinstance(default, dict):  # a part's own defaults stand in it
                 out["default"] = default
-            described = _told(described, list(_facts(raw, out)))
+            facts = (fact for fact in _facts(raw, out) if not (self._brief and _unsaid(fact)))
+            described = _told(described, list(facts))
         if described:
             out["description"] = described
         return out
@@ -182,6 +190,11 @@ def _facts(raw: Mapping[str, Any], out: Schema) -> Iterable[str]:
         yield _FORMATS.get(raw["format"], str(raw["format"]))
     if "default" in out:
         yield f"default {_shown(out['default'])}"
+
+
+def _unsaid(fact: str) -> bool:
+    """Whether a limit needs no words: the field's name says it, nobody meets it, or whoever does is told."""
+    return fact in _UNSAID or fact.startswith("matches ") or fact.endswith((" characters", " items"))
 
 
 def _range(low: float | None, high: float | None, unit: str) -> Iterable[str]:

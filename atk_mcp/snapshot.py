@@ -22,17 +22,24 @@ PATH = os.path.join(os.path.dirname(os.path.realpath(__file__)), "tools.json")
 
 
 def tool(operation: Operation[Any, Any]) -> dict[str, Any]:
-    """Returns one operation as an MCP tool, all four annotations said."""
+    """Returns one operation as the list shows it: as short as its budget needs."""
+    from atk_mcp.schemas import input_schema  # noqa: PLC0415 - the server reads the file instead
+    from atk_mcp.trimming import published  # noqa: PLC0415 - as above
+
+    return published(whole(operation), input_schema(operation.request, brief=True))
+
+
+def whole(operation: Operation[Any, Any]) -> dict[str, Any]:
+    """Returns one operation as an MCP tool with all that there is to say, all four annotations said."""
     from atk_mcp.schemas import input_schema, output_schema  # noqa: PLC0415 - the server reads the file instead
-    from atk_mcp.trimming import published_input, published_output  # noqa: PLC0415 - as above
     from operations.definition import Effect  # noqa: PLC0415 - the server reads the file instead
 
     return {
         "name": operation.name,
         "title": operation.title,
         "description": operation.description,
-        "inputSchema": published_input(input_schema(operation.request)),
-        "outputSchema": published_output(output_schema(operation.response)),
+        "inputSchema": input_schema(operation.request),
+        "outputSchema": output_schema(operation.response),
         "annotations": {
             "readOnlyHint": operation.effect is Effect.READ,
             "destructiveHint": operation.effect is Effect.WORKTREE,

@@ -43,7 +43,7 @@ def test_parts_are_listed_below_their_field_also_those_of_items_and_of_any_name(
 
 def test_an_operation_is_told_with_its_annotations_parts_answer_and_examples():
     operation = toys.OPERATIONS["store_dataset"]
-    assert described(snapshot.tool(operation), operation.examples).splitlines()[2:] == [
+    assert described(snapshot.whole(operation), operation.examples).splitlines()[2:] == [
         "Stores Cases.",
         "",
         "Annotations:",
@@ -63,6 +63,10 @@ def test_an_operation_is_told_with_its_annotations_parts_answer_and_examples():
         "  expected (string or number or boolean or object or list): Any answer.",
         "",
         "The answer, in short:",
+        "  message (string): What happened, in a sentence.",
+        "  journal_record (integer): The journal record that holds this.",
+        "  warnings (list of string)",
+        "  next (list of object)",
         "  dataset_id (string)",
         "  echo (object)",
         "",
@@ -77,7 +81,7 @@ def test_an_operation_is_told_with_its_annotations_parts_answer_and_examples():
 @pytest.mark.parametrize("tool", snapshot.load(), ids=lambda tool: tool["name"])
 def test_every_example_is_shown_as_json_that_the_operation_takes(tool):
     operation = all_operations()[tool["name"]]
-    told = described(tool, operation.examples)
+    told = described(snapshot.whole(operation), operation.examples)
     assert ("stays until the run has ended" in told) == ("wait_seconds" in tool["inputSchema"]["properties"])
     shown = told.partition("\nExample: ")[2].partition("\nRun it: ")[0]
     blocks = [block.partition("\n")[2] for block in shown.split("\nExample: ")] if shown else []

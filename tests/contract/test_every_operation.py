@@ -63,7 +63,7 @@ def test_both_schemas_are_flat_objects_that_every_client_takes(operation):
 
 @every_operation
 def test_every_field_of_a_request_is_described(operation):
-    properties = snapshot.tool(operation)["inputSchema"].get("properties", {})
+    properties = snapshot.whole(operation)["inputSchema"].get("properties", {})
     assert [name for name, part in properties.items() if not part.get("description")] == []
 
 

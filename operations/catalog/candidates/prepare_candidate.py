@@ -144,9 +144,11 @@ class PrepareCandidateResponse(Response):
 def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> PrepareCandidateResponse:
     """Begin a candidate: one scoped change for one Issue, on top of the current revision.
 
-    Checks that the worktree is exactly the current revision, spends one candidate of the budget, and hands the
-    worktree over: edit the files now, then call seal_candidate. Cancelled drafts stay spent. With `adopt: worktree`
-    the change that create_round put aside is written back as the draft.
+    Needs the worktree to be the current revision; spends one candidate of the budget. Then edit the files and call
+    seal_candidate.
+
+    The worktree is handed over until then. Cancelled drafts stay spent. With `adopt: worktree` the change that
+    create_round put aside is written back as the draft.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

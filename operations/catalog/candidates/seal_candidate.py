@@ -54,9 +54,11 @@ class SealCandidateResponse(Response):
 def seal_candidate(request: SealCandidateRequest, context: Context) -> SealCandidateResponse:
     """Seal the draft: take exactly what changed in the worktree as the candidate's content.
 
-    Text, binary, executable, linked, renamed and deleted files are taken as Git would record them, without touching
-    your index, branch or files. A change outside the declared or allowed paths is refused and named. Sealed content
-    never changes again; issues the candidate's Revision, which run_evaluation then runs.
+    A change outside the declared or allowed paths is refused and named. Sealed content never changes again;
+    run_evaluation runs its revision_id.
+
+    Text, binary, executable, linked, renamed and deleted files are taken as Git would record them, without
+    touching your index, branch or files. Issues the candidate's Revision.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

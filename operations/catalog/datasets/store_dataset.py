@@ -223,11 +223,12 @@ class StoreDatasetResponse(Response):
 def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatasetResponse:
     """Store Cases from a file, or made of Records, as an immutable dataset.
 
-    Each row is one Case: an input, perhaps an expected answer, a usage, a source group and attachments, whose bytes are
-    kept. All is read or nothing is stored; a row that cannot be read is named with its
-    column. A Case of a Record keeps where it came from; a Record that does not say its input is refused by name. split
-    divides by a seed and never cuts a source group. Holdout Cases are kept encrypted and run only in a Round's final
-    validation.
+    Each row is one Case. All is read or nothing is stored; a row that cannot be read is named with its column.
+    Holdout Cases are kept encrypted and run only in a Round's final validation. split never cuts a source group.
+
+    A Case has an input, perhaps an expected answer, a usage, a source group and attachments, whose bytes are kept.
+    A Case of a Record keeps where it came from; a Record that does not say its input is refused by name. split
+    divides by a seed.
     """
     project = context.project
     source = _source(request, context)

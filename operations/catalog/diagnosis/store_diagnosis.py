@@ -28,7 +28,7 @@ from storage.transaction import Transaction
 
 class Reference(Model):
     batch_id: ObjectId
-    evidence_id: Annotated[str, Field(description="A Record's id. A probe counts as a batch.")]
+    evidence_id: Annotated[str, Field(description="A Record's id; a probe counts as a batch.")]
 
 
 class CheckGiven(Model):

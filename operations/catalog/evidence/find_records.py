@@ -193,9 +193,11 @@ class FindRecordsResponse(Response):
 def find_records(request: FindRecordsRequest, context: Context) -> FindRecordsResponse:
     """Find Records of a batch by status, verdict, score, tag, time, text, metadata or your own list of ids.
 
-    A Record that does not say what is asked never matches; how many there are is counted. Ids that no Record bears are
-    named. Also counts by a field, draws a seeded sample, and with store_selection keeps what was found for
-    store_dataset and further searches; otherwise nothing is stored.
+    What a Record does not say never matches; how many do not is counted. Also counts by a field, draws a seeded
+    sample, and with store_selection keeps what was found.
+
+    Ids that no Record bears are named. A stored selection is for store_dataset and further searches; otherwise
+    nothing is stored.
     """
     project = context.project
     state = project.state()

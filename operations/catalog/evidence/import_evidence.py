@@ -73,7 +73,7 @@ class ImportEvidenceRequest(WriteRequest):
     ]
     adapter_profile: Annotated[
         Literal["langfuse_trace_bundle", "langfuse_observation_rows"] | None,
-        Field(description="langfuse: what the rows are where neither file_roles nor the exporter's file names say it."),
+        Field(description="langfuse: what the rows are, if neither file_roles nor file names say it."),
     ] = None
     file_roles: Annotated[
         dict[str, Literal["trace", "observation", "score", "bundle", "ignore"]],
@@ -187,10 +187,11 @@ def _again(_: ImportEvidenceRequest, __: Context, recorded: ImportEvidenceRespon
 def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportEvidenceResponse:
     """Import traces or results from an export as an immutable batch, of any size, masked before it is stored.
 
-    Each trace or row becomes a Record with what was asked, answered and done, where each was read, and what is not
-    known. Nothing is guessed: conflicting values are refused with both shown, what an export lacks stays unknown,
-    scores stay evidence and never become verdicts. The same content imported again is the same batch; changed content
-    supersedes it; scores that come late make a batch linked to it. Start with dry_run.
+    Start with dry_run: it answers with the request to send. Nothing is guessed: what an export lacks stays
+    unknown, and scores never become verdicts. Importing the same content again gives the same batch.
+
+    Each trace or row becomes a Record that says where each field was read and what is not known. Conflicting values
+    are refused, both shown. Changed content supersedes the batch; scores that come late make a batch linked to it.
     """
     with read_by("import_evidence"), led_back(request.source, request.source_kind):
         source = os.path.join(context.root, os.path.expanduser(request.source))

@@ -48,8 +48,10 @@ class StopBatchResponse(Response):
 def stop_batch(request: StopBatchRequest, context: Context) -> StopBatchResponse:
     """Stop a running batch or import: all its processes are ended.
 
-    Works whichever process started it. What a run had confirmed is sealed; attempts under way are recorded as
-    cancelled, never as the agent's failure. An import that is stopped leaves nothing.
+    What a run had confirmed is kept; attempts under way are cancelled, never the agent's failure. An import leaves
+    nothing.
+
+    Works whichever process started it.
     """
     if importing.is_import_id(request.batch_id):
         return _import(request, context)

@@ -80,8 +80,10 @@ class TryCaseResponse(Response):
 def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
     """Try the agent once, as a smoke test before anything is planned: start it on one input and show what happened.
 
-    Runs the worktree as it is, its preparation included, and stores nothing: no batch, no budget, no evidence. Shows
-    the command as it was started, how it ended, its output and which components it says that it loaded.
+    Runs the worktree as it is and stores nothing: no batch, no budget, no evidence.
+
+    Its preparation is included. Shows the command as it was started, how it ended, its output and which components
+    it says that it loaded.
     """
     project = context.project
     record = project.state().all(ProjectRecord)[0]

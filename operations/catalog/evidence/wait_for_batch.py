@@ -55,8 +55,10 @@ class WaitForBatchResponse(Response):
 def wait_for_batch(request: WaitForBatchRequest, context: Context) -> WaitForBatchResponse:
     """Wait until a batch or a running import has ended, or for wait_seconds, and say how it stands.
 
-    Giving up this call stops neither. A run whose server died is sealed here with what it had confirmed. An import that
-    was refused is refused here as well.
+    Giving up this call stops neither.
+
+    A run whose server died is sealed here with what it had confirmed. An import that was refused is refused here
+    as well.
     """
     if importing.is_import_id(request.batch_id):
         return _import(request, context)

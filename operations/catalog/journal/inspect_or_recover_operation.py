@@ -44,8 +44,8 @@ class InspectOrRecoverOperationRequest(WriteRequest):
     leave_as_is: Annotated[
         bool,
         Field(
-            description="With operation_id: close a stuck operation and leave every file as it is. The way out when "
-            "neither known content is to come back; ask the person first."
+            description="With operation_id: close a stuck operation, every file as it is, when neither known content "
+            "is to come back. Ask the person first."
         ),
     ] = False
     reason: Annotated[str, Field(description="Why, for leave_as_is.")] = ""

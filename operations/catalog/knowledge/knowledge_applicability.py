@@ -58,7 +58,9 @@ class KnowledgeApplicabilityResponse(Response):
 def knowledge_applicability(request: KnowledgeApplicabilityRequest, context: Context) -> KnowledgeApplicabilityResponse:
     """Tell whether a lesson applies now, by comparing what it was shown under with what is there.
 
-    Compares components, source contracts and judger one by one; gives every reason. Nothing is run or stored.
+    Compares components, source contracts and judger one by one; gives every reason.
+
+    Nothing is run or stored.
     """
     state = context.project.state()
     known = state.get(Knowledge, request.knowledge_id)

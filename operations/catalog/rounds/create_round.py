@@ -101,8 +101,8 @@ class CreateRoundRequest(WriteRequest):
     adopt: Annotated[
         Literal["worktree"] | None,
         Field(
-            description="worktree: the change exists, uncommitted. It is kept under refs/atk/adopt/<round id> and "
-            "the baseline restored; prepare_candidate with adopt: worktree writes it back."
+            description="worktree: keep the uncommitted change under refs/atk/adopt/ and restore the baseline; "
+            "prepare_candidate with adopt writes it back."
         ),
     ] = None
     probe_permissions: Annotated[

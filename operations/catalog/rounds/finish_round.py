@@ -60,9 +60,9 @@ class FinishRoundRequest(WriteRequest):
     action: Annotated[
         Literal["complete", "complete_with_override", "complete_external_fix", "close_without_adoption", "abandon"],
         Field(
-            description="complete: a passing final Validation. complete_with_override: kept without one, as the person "
-            "authorized. complete_external_fix: the repair made elsewhere passes. close_without_adoption: nothing was "
-            "kept. abandon: the branch moved, or the Round is given up."
+            description="complete: a final pass. complete_with_override: kept without one, as the person authorized. "
+            "complete_external_fix: the repair made elsewhere passes. close_without_adoption: nothing was kept. "
+            "abandon: the branch moved, or it is given up."
         ),
     ]
     reason: Reason

@@ -33,8 +33,8 @@ class TransitionRoundRequest(WriteRequest):
     action: Annotated[
         Literal["pause", "resume", "start_finalizing"],
         Field(
-            description="pause: put an undecided candidate away and let the Round rest, so that another may begin. "
-            "resume: write it back and go on. start_finalizing: no further candidates."
+            description="pause: let the Round rest, so that another may begin. resume: go on. "
+            "start_finalizing: no further candidates."
         ),
     ]
     reason: Reason

@@ -68,10 +68,11 @@ class CompareAndGateResponse(Response):
 def compare_and_gate(request: CompareAndGateRequest, context: Context) -> CompareAndGateResponse:
     """Compare a candidate with its parent, or the current revision with B0, by the rule that the plan froze.
 
-    Both sides are batches of this Round, run after the plan was frozen, of exactly the Revisions compared, judged by
-    the frozen judger. Returns pass, no_effect, regression, insufficient or invalid with the statistics beside it, and
-    charges an incremental comparison to the error ledger. Comparing the same two assessments again returns the same
-    Validation.
+    Both sides are judged batches of this Round, run after the freeze, of exactly the Revisions compared. Answers
+    pass, no_effect, regression, insufficient or invalid with statistics; an incremental look spends error budget.
+
+    Both are judged by the frozen judger. An incremental comparison is charged to the error ledger. Comparing the
+    same two assessments again returns the same Validation.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)

@@ -44,8 +44,9 @@ class ValidateExternalFixResponse(Response):
 def validate_external_fix(request: ValidateExternalFixRequest, context: Context) -> ValidateExternalFixResponse:
     """Judge a repair that was made outside the project, by the permission that its Round was opened with.
 
-    One-sided: the baseline's fresh final run has to pass at every repeat of every frozen Case in every required
-    dimension. Nothing of that can be chosen here. A failure is no_effect; what is not known is insufficient.
+    The baseline's fresh final run has to pass at every repeat of every frozen Case in every required dimension.
+
+    One-sided, and nothing of that can be chosen here. A failure is no_effect; what is not known is insufficient.
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
