@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atk_mcp import caring, chronicle, results, snapshot
-from atk_mcp.describing import STAYS, described
+from atk_mcp.describing import STAYS
 from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
 from atk_mcp.platforms import refusal
 from atk_mcp.stopping import Asked, stoppable
@@ -30,6 +30,7 @@ begin here:
   atk status                                 what is open here, what is blocked, what to do next
   atk tools                                  every operation in one line
   atk tools store_dataset                    one operation: its fields, its answer and examples
+  atk tools --toolsets                       the sets of them that a server can be started with
   atk call get_status                        run an operation; the answer is JSON on stdout
   atk call store_dataset --request '{"source": "cases.csv"}'
   atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
@@ -119,6 +120,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     tools = commands.add_parser("tools", help="list the operations, or describe one with its fields and examples")
     tools.add_argument("name", nargs="?", metavar="NAME", help="an operation, for instance store_dataset")
+    tools.add_argument("--toolsets", action="store_true", help="list the sets that `atk-mcp --toolsets` takes")
+    tools.add_argument("--json", action="store_true", help="one line of JSON, with schemas, annotations and sizes")
     tools.set_defaults(command=_tools)
 
     call = _command(commands, "call", _call, "run an operation to its end and print its answer as JSON", own_help=True)
@@ -197,18 +200,25 @@ def _recover(given: argparse.Namespace) -> int:
 
 
 def _tools(given: argparse.Namespace) -> int:
+    from atk_mcp import listing  # noqa: PLC0415 - nothing else needs it
+
+    if given.toolsets and given.name is not None:
+        raise _Usage("name an operation or ask for --toolsets, not both.")
+    if given.toolsets:
+        listing.say_toolsets(as_json=given.json)
+    elif given.name is None:
+        listing.say_all(as_json=given.json)
+    else:
+        return _describe(given.name, as_json=given.json)
+    return OK
+
+
+def _describe(name: str, *, as_json: bool = False) -> int:
+    from atk_mcp import listing  # noqa: PLC0415 - as above
+
+    operation = _named(name)  # the list has no examples
     tools = {tool["name"]: tool for tool in snapshot.load()}
-    if given.name is None:
-        width = max(map(len, tools), default=0)
-        for name, tool in tools.items():
-            say(f"{name:{width}}  {tool['description'].splitlines()[0]}")
-        return OK
-    return _describe(given.name)
-
-
-def _describe(name: str) -> int:
-    operation = _named(name)  # the list says less, and has no examples
-    say(described(snapshot.whole(operation), operation.examples))
+    listing.say_one(tools[name], operation, as_json=as_json)
     return OK
 
 

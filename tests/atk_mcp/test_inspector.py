@@ -151,6 +151,32 @@ def test_tools_lists_them_and_describes_one(capsys):
     assert inspector.main(["tools", "store_dataset"]) == 0
     assert "  cases (list of object, required): The Cases." in capsys.readouterr().out.splitlines()
     assert inspector.main(["tools", "nope"]) == 2
+    assert inspector.main(["tools", "get_status", "--toolsets"]) == 2
+
+
+def test_tools_as_json_have_set_annotations_and_sizes(capsys):
+    assert inspector.main(["tools", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["tools"][0]
+    tool = snapshot.load()[0]
+    assert (first["name"], first["toolset"], first["annotations"]) == ("get_status", "core", tool["annotations"])
+    assert inspector.main(["tools", "get_status", "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert {name: one[name] for name in tool} == tool
+    assert one["bytes"] == first["bytes"]
+    assert one["bytes"]["definition"] == len(json.dumps(tool, separators=(",", ":"), ensure_ascii=False).encode())
+    assert 0 < one["bytes"]["input_codex"] <= one["bytes"]["input"]
+    assert one["examples"] == [{"summary": "One.", "arguments": {}}]
+    assert inspector.main(["tools", "get_status"]) == 0
+    assert f"{one['bytes']['input_codex']} as Codex passes it on" in capsys.readouterr().out
+
+
+def test_the_sets_of_tools_are_listed_in_words_and_as_json(capsys):
+    assert inspector.main(["tools", "--toolsets", "--json"]) == 0
+    sets = {found["name"]: found for found in json.loads(capsys.readouterr().out)["toolsets"]}
+    assert {name: found["tools"] for name, found in sets.items()} == snapshot.load_toolsets()
+    assert inspector.main(["tools", "--toolsets"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown and found["about"] in shown for name, found in sets.items())
 
 
 def test_a_journal_of_no_project_is_refused(capsys):
