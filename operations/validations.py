@@ -173,6 +173,7 @@ def compared(project: Project, state: State, plan: Plan, subject: Subject, sides
     measured = _measured(plan, subject, records["left"], records["right"])
     question = GateQuestion(
         rule=plan.decision_rule,
+        rule_version=plan.rule_version,
         mode=subject.mode,
         primary_dimension=plan.primary_dimension,
         required_dimensions=plan.required_dimensions,

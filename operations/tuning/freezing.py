@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from operations.tuning.gate import RULE_VERSION
 from operations.tuning.identity import runner_digest
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
@@ -16,7 +17,6 @@ from storage.schema.datasets import Case, Dataset
 from storage.schema.projects import Preparation, Project
 from storage.schema.rounds import Budget, Plan, Repeatability, Replay, ReplayPreparation, Round, Rule
 
-RULE_VERSION = 1
 DEFAULT_REPEATS = 5
 IN_PLACE: Replay = "in_place"
 ValueT = TypeVar("ValueT")

@@ -6,8 +6,8 @@ Both rules report the same statistics. Results are found in this order, and the 
 2. `insufficient`: the caller found a reason that forbids relying on a side, or no Case was compared.
 3. `regression`: harm was shown, whatever the unknown outcomes were.
 4. `no_effect`: a plan that could show an improvement of the targets showed none, whatever the unknown outcomes were.
-5. `insufficient`: a required outcome is unknown, a Case fell from all to nothing, the margin is not excluded, or the
-   plan is too small to tell.
+5. `insufficient`: a required outcome is unknown, a Case fell from all to nothing, single Cases fell steeply, the
+   margin is not excluded, or the plan is too small to tell.
 6. `pass`.
 
 The `counts` rule is point comparison, as of ATK 1.0.0: there an unknown outcome comes before `regression`. A required
@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from operations.statistics.falls import weight_of_fall
 from operations.tuning import metrics, reasons
 from operations.tuning.comparison import CaseFacts, DimensionComparison, Side, compare, mean_difference, mismatches
 from operations.tuning.ledger import alpha_left, alpha_of_look, alpha_spent
@@ -27,6 +28,7 @@ from operations.tuning.questions import (
     FIXED_ALPHA,
     Efficiency,
     Groups,
+    concentrated_harm,
     efficiency,
     general_claim,
     harms,
@@ -44,6 +46,12 @@ from storage.schema.validations import (
     Result,
 )
 
+RULE_VERSION = 2
+"""Of the rules below; a plan freezes it."""
+
+_FALLS_SINCE = 2
+"""From this version on, steep falls of single Cases withhold a pass."""
+
 _Finding = tuple[Result, tuple[str, ...]]
 
 
@@ -59,6 +67,7 @@ class GateQuestion:
     """
 
     rule: Rule
+    rule_version: int = RULE_VERSION
     mode: Mode
     primary_dimension: str
     required_dimensions: tuple[str, ...]
@@ -203,6 +212,16 @@ class _Evidence:
         return harms(self.guarded(least=len(self.targets)))
 
     @cached_property
+    def concentrated_harms(self) -> tuple[QuestionStatistics, ...]:
+        if self.question.rule_version < _FALLS_SINCE:
+            return ()
+        return tuple(concentrated_harm(n, facts) for n, facts in self.guarded(least=1).items() if facts)
+
+    def steep(self, dimension: str) -> tuple[str, ...]:
+        """The guarded Cases of a dimension that fell steeply."""
+        return tuple(f.case_id for f in self.guarded(least=1)[dimension] if f.known and weight_of_fall(f.stratum))
+
+    @cached_property
     def non_inferiority(self) -> tuple[QuestionStatistics, ...]:
         q = self.question
         return tuple(
@@ -223,7 +242,7 @@ class _Evidence:
             rule=q.rule,
             primary_dimension=q.primary_dimension,
             primary_delta=self.primary.delta,
-            questions=(*asked, *self.harms, *self.non_inferiority, claim),
+            questions=(*asked, *self.harms, *self.concentrated_harms, *self.non_inferiority, claim),
             outcome_counts=tuple(c.counts for c in self.comparisons.values()),
             cases=tuple(c.lists for c in self.comparisons.values()),
             repeats=q.repeats,
@@ -317,6 +336,11 @@ def _by_statistics(question: GateQuestion, evidence: _Evidence) -> _Finding:
     gaps = (
         *reasons.of_unknown(evidence.unknown),
         *(reasons.of_fall(n, ids) for n, ids in evidence.fallen.items()),
+        *(
+            reasons.of_steep_falls(q, evidence.steep(q.dimension))
+            for q in evidence.concentrated_harms
+            if q.answer == "yes"
+        ),
         *_open_metrics(evidence),
         *(reasons.gap(evidence.screen) if evidence.screen else ()),
         *reasons.gap(evidence.improvement),

@@ -14,6 +14,7 @@ from typing import Literal, TypedDict
 
 from operations.statistics.distributions import zero_event_bound
 from operations.statistics.exact import ExactTest, conditional_test, least_attainable_p, sign_flip
+from operations.statistics.falls import steep_falls_test
 from operations.statistics.multiplicity import holm
 from operations.statistics.paired import PairedEstimate, paired_log_ratio, paired_mean
 from operations.statistics.power import detectable_effect, error_of_rates
@@ -25,6 +26,9 @@ FIXED_ALPHA = 0.05
 
 SCREEN_ALPHA = 0.2
 """One-sided, for the targets that only screen: no claim is made of them."""
+
+FALLS_ALPHA = 0.25
+"""For steep falls of single Cases, which withhold a pass: the most often that an unchanged agent may meet it."""
 
 LEAST_UNITS = 5
 """Fewer independent units than this carry no bound on a mean difference."""
@@ -73,6 +77,27 @@ def harms(facts: Mapping[str, Sequence[CaseFacts]]) -> tuple[QuestionStatistics,
             update={"adjusted_p": p, "answer": _answer(high, low, FIXED_ALPHA) if _attainable(q) else "undecided"}
         )
         for q, p, high, low in zip(asked.values(), shown, helped, hindered, strict=True)
+    )
+
+
+def concentrated_harm(dimension: str, facts: Sequence[CaseFacts]) -> QuestionStatistics:
+    """Do single Cases fall steeply, in greater number than chance explains? What the mean over many Cases hides.
+
+    Unknown outcomes are left out: where one is required, nothing passes anyway.
+    """
+    known = [f for f in facts if f.known]
+    p = steep_falls_test([f.stratum for f in known])
+    return QuestionStatistics(
+        question="concentrated_harm",
+        dimension=dimension,
+        answer="yes" if p <= FALLS_ALPHA else "no" if known else "undecided",
+        unit="case",
+        n=len(known),
+        groups=len(known),
+        **_shared(facts),
+        p=p if known else None,
+        method="steep_falls_exact",
+        alpha=FALLS_ALPHA,
     )
 
 

@@ -79,6 +79,14 @@ def of_fall(dimension: str, ids: Sequence[str]) -> str:
     return f"{len(ids)} Cases passed every time on the left and never on the right in {dimension}: {named(ids)}."
 
 
+def of_steep_falls(found: QuestionStatistics, ids: Sequence[str]) -> str:
+    """Returns which single Cases fell more steeply, or more of them, than chance explains."""
+    return (
+        f"{len(ids)} Cases fell by three fifths or more in {found.dimension}, {named(ids)}: chance does so"
+        f" with p {found.p or 0.0:.3g}, and more than {found.alpha:g} is needed. More repeats would tell."
+    )
+
+
 def of_unknown(unknown: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Returns what is not known, by dimension."""
     return tuple(

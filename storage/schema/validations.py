@@ -28,7 +28,9 @@ class QuestionStatistics(Value):
     which the unknown outcomes could have been. A figure that cannot be computed is None.
     """
 
-    question: Literal["screen", "improvement", "harm", "non_inferiority", "general_claim", "efficiency"]
+    question: Literal[
+        "screen", "improvement", "harm", "concentrated_harm", "non_inferiority", "general_claim", "efficiency"
+    ]
     dimension: str
     answer: Answer
     unit: Literal["execution_within_case", "case", "source_group"]

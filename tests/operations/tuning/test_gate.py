@@ -138,6 +138,38 @@ def test_fell_to_nothing_is_insufficient_and_never_a_pass():
     assert "p1" in result.reasons[0]
 
 
+class TestConcentratedHarm:
+    """Two Cases that break among many are lost in the mean, and withhold a pass all the same."""
+
+    many = {f"p{i}": runs(4 + i % 2) for i in range(60)}
+    broken = {"p1": runs(1), "p3": runs(1)}
+
+    def test_cases_that_fell_steeply_withhold_a_pass_and_are_named(self):
+        result = decide(asked(BROKEN | self.many, REPAIRED | self.many | self.broken))
+        assert result.result == "insufficient"
+        assert figure(result, "harm").answer == "no"
+        assert figure(result, "non_inferiority").answer == "yes"
+        assert figure(result, "concentrated_harm").answer == "yes"
+        assert "p1, p3" in " ".join(result.reasons)
+
+    def test_a_plan_of_the_first_version_is_decided_as_it_was_frozen(self):
+        result = decide(asked(BROKEN | self.many, REPAIRED | self.many | self.broken, rule_version=1))
+        assert result.result == "pass"
+        assert "concentrated_harm" not in {q.question for q in result.statistics.questions}
+
+    def test_one_fall_that_chance_deals_does_not(self):
+        left = BROKEN | self.many | {"p1": runs(4)}
+        assert decide(asked(left, REPAIRED | self.many | {"p1": runs(1)})).result == "pass"
+
+    def test_each_required_dimension_is_asked(self):
+        safe = {c: runs(4 + i % 2) for i, c in enumerate(BROKEN | self.many)} | {"p1": runs(5)}
+        unsafe = safe | {"p1": runs(1)}
+        result = decide(asked(BROKEN | self.many, REPAIRED | self.many, more={"safe": (safe, unsafe)}))
+        assert result.result == "insufficient"
+        assert figure(result, "concentrated_harm", "safe").answer == "yes"
+        assert figure(result, "concentrated_harm").answer == "no"
+
+
 def test_harm_in_another_required_dimension_counts_on_the_targets_too():
     safe = {c: runs(5) for c in BROKEN | NOISY}
     unsafe = safe | {"t0": runs(1), "t1": runs(1)}
@@ -327,7 +359,7 @@ def big(cases):
 
 def test_a_summary_of_a_thousand_cases_is_small_and_says_what_it_left_out():
     result = decide(big(1000))
-    summary = json.dumps(result.summary)
+    summary = json.dumps(result.summary, separators=(",", ":"))
     assert len(summary.encode()) < SUMMARY_BYTES
     assert result.summary["result"] == result.result
     full = next(c for c in result.statistics.cases if c.dimension == "d")
