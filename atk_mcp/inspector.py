@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atk_mcp import caring, chronicle, results, snapshot
+from atk_mcp import caring, chronicle, looking, results, snapshot
 from atk_mcp.describing import STAYS
 from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
 from atk_mcp.platforms import refusal
@@ -38,6 +38,8 @@ begin here:
   atk approve                                what an agent asks a person's word for, and its answer
   atk key list                               the keys of holdout Cases; export and import take them elsewhere
   atk doctor                                 whether this machine and project are fit, and what to do
+  atk trace show wire.trace                  what went between a client and its server; `atk trace record` recorded it
+  atk completion bash                        a script that completes all this in your shell; also zsh, fish
   atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left
 
@@ -149,6 +151,7 @@ def build_parser() -> argparse.ArgumentParser:
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
     caring.add(commands, _command)
+    looking.add(commands, parser)
 
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
     recover.add_argument("--json", action="store_true", help="print the answer as JSON")
