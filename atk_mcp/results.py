@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ MESSAGE_LIMIT = 2_000
 """Characters of an error's message: what was given may be long, and an error has to be read."""
 
 _FACTS_LIMIT = 4_000
+_HIDDEN = re.compile(
+    "[\u200b\u2060-\u2064\ufeff"  # of no width, but for the joiners that scripts and emoji need
+    "\u202a-\u202e\u2066-\u2069"  # overrides of the writing direction
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # tags and variation selectors, which can spell out a text
+)
 _LAST = ("warnings", "journal_record", "next")
 
 
@@ -88,9 +94,13 @@ def compact(value: object) -> str:
 
 
 def safe(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns `value` so that it can be written as UTF-8 JSON: no lone surrogates, no infinite numbers."""
+    """Returns `value` so that it can be written as UTF-8 JSON and hides nothing: no lone surrogates, no infinities.
+
+    A character that a person does not see and a model reads is written as its number, such as `{U+E0063}`: evidence
+    may hold orders in such letters. The store keeps it as it is.
+    """
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return _HIDDEN.sub(lambda found: f"{{U+{ord(found[0]):04X}}}", value.encode("utf-8", "replace").decode())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

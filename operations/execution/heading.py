@@ -37,6 +37,8 @@ def require_head(git: Git, head: Head, given: str | None) -> None:
 
 def _named(git: Git, given: str) -> str | None:
     """Returns the commit of a branch or tag; a name is never read as an expression of Git's."""
+    if "\0" in given:  # which no argument of a program can hold
+        return None
     for form in _NAMES:
         name = form.format(given)
         well_formed = name.startswith("refs/") and not git.run("check-ref-format", name, ok=(0, 1)).status

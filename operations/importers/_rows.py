@@ -173,6 +173,10 @@ def long_cells() -> Iterator[None]:
             csv.field_size_limit(before)
 
 
+_HOLLOW_RATIO = 200
+_HOLLOW = f"is a sparse file: less than a {_HOLLOW_RATIO}th of it is on the disk, which is so of no export"
+
+
 def open_regular(path: str) -> BinaryIO:
     """Opens a regular file for reading; a link is followed once, and nothing that could block is opened.
 
@@ -184,11 +188,17 @@ def open_regular(path: str) -> BinaryIO:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SourceNotRegular(path=path, reason=f"cannot be opened ({reason})") from None
-    file = os.fdopen(fd, "rb") if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    if file is None:
+    about = os.fstat(fd)
+    wrong = "is not a regular file" if not stat.S_ISREG(about.st_mode) else _HOLLOW if _is_hollow(about) else None
+    if wrong:
         os.close(fd)
-        raise SourceNotRegular(path=path, reason="is not a regular file")
-    return file
+        raise SourceNotRegular(path=path, reason=wrong)
+    return os.fdopen(fd, "rb")
+
+
+def _is_hollow(about: os.stat_result) -> bool:
+    """Whether a file is a hole: it would be read for minutes, and holds nothing."""
+    return about.st_size > MAX_LINE and about.st_blocks * 512 * _HOLLOW_RATIO < about.st_size
 
 
 class RowReader:

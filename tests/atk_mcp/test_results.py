@@ -79,3 +79,13 @@ def test_a_crash_shows_its_incident_and_nothing_of_the_stack():
     assert structure["code"] == "internal_error"
     assert structure["facts"] == {"incident_id": "incident-0a1b2c3d", "operation": "store_dataset"}
     assert structure["next"] == [{"tool": "get_status", "arguments": {}}]
+
+
+def test_letters_that_only_a_model_would_read_are_shown():
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "keep")
+    response = StoreResponse(
+        message="Stored.", dataset_id="d", echo={"x": f"fine{hidden}", f"k\u202e{hidden}": "é\u200d"}
+    )
+    told = results.of_response(response)["structuredContent"]["echo"]
+    shown = "{U+E006B}{U+E0065}{U+E0065}{U+E0070}"
+    assert told == {"x": f"fine{shown}", f"k{{U+202E}}{shown}": "é\u200d"}

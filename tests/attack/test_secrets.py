@@ -10,39 +10,11 @@ from operations.catalog.projects.initialize_project import SecretInConfiguration
 from operations.invocation import InvalidArguments, invoke
 from operations.registry import all_operations
 from storage.errors import AtkError
+from tests.support.placing import placed
 from tests.support.projects import Target
 
 TOKEN = "sk-" + "proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCd"
 TEXT = f"use {TOKEN} for it"
-
-
-def texts(schema, given=lambda value: value):
-    """Yields, for each text that a schema lets a caller choose, an instance with the credential there."""
-    if "anyOf" in schema:
-        for one in schema["anyOf"]:
-            yield from texts(one, given)
-    elif schema.get("type") == "string" and "enum" not in schema:
-        yield given(TEXT)
-    elif schema.get("type") == "array":
-        yield from texts(schema.get("items", {}), lambda value: given([value]))
-    elif schema.get("type") == "object" and "properties" in schema:
-        needed = {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
-        for name, part in schema["properties"].items():
-            yield from texts(part, lambda value, name=name: given({**needed, name: value}))
-    elif schema.get("type") == "object":
-        yield given({"note": TEXT})
-        yield given({TEXT: "note"})
-
-
-def sample(schema):
-    """Returns a small instance of a schema."""
-    if "anyOf" in schema:
-        return sample(schema["anyOf"][0])
-    if "enum" in schema:
-        return schema["enum"][0]
-    needed = {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
-    simple = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": []}
-    return simple.get(schema.get("type"), needed)
 
 
 def told(name, arguments):
@@ -69,7 +41,7 @@ def test_no_field_of_a_request_keeps_a_credential_or_sends_it_back(tmp_path, nam
     target = Target(tmp_path, initialize=name != "initialize_project")
     usual = {"command": ["true"], "external_effects": [], "allowed_paths": ["prompt.txt"]}
     always = usual if name == "initialize_project" else {}
-    for arguments in texts(snapshot.tool(all_operations()[name])["inputSchema"]):
+    for arguments in placed(snapshot.tool(all_operations()[name])["inputSchema"], TEXT):
         answer = told(name, {**always, **arguments, "project_path": arguments.get("project_path", target.root)})
         assert TOKEN not in json.dumps(answer), arguments
         assert kept(target.root) == [], arguments
