@@ -74,7 +74,7 @@ def paired_mean(differences: Sequence[Fraction | float], groups: Sequence[Hashab
     residuals, over n^2, times G/(G-1); with one Case per group both agree. Sums are exact, so that a standard error of
     zero means that nothing varied and not that rounding hid it.
     """
-    values = [Fraction(d) for d in differences]
+    values = [d if isinstance(d, Fraction) else Fraction(d) for d in differences]
     n = len(values)
     if n == 0:
         return PairedEstimate(0, 0, 0.0, None)

@@ -70,8 +70,12 @@ class CaseFacts:
     @cached_property
     def difference(self) -> Fraction:
         """Right minus left score over the known repeats. Defined where `known`."""
-        gain = self.right_passes * self.left_runs - self.left_passes * self.right_runs
-        return Fraction(gain, self.left_runs * self.right_runs)
+        return Fraction(self.gain, self.left_runs * self.right_runs)
+
+    @property
+    def gain(self) -> int:
+        """The difference in units of one over the runs of both sides multiplied."""
+        return self.right_passes * self.left_runs - self.left_passes * self.right_runs
 
     @cached_property
     def movement(self) -> Movement:
@@ -139,11 +143,14 @@ class DimensionComparison:
 
 def mean_difference(facts: Iterable[CaseFacts]) -> float | None:
     """Returns the mean over the known Cases of right minus left score, None without any."""
-    known = [f.difference for f in facts if f.known]
-    if not known:
-        return None
-    alike = Counter(known)
-    return float(sum((d * times for d, times in alike.items()), Fraction()) / len(known))
+    gains: dict[int, int] = {}
+    known = 0
+    for fact in facts:
+        if fact.known:
+            known += 1
+            of = fact.left_runs * fact.right_runs
+            gains[of] = gains.get(of, 0) + fact.gain
+    return float(sum((Fraction(gain, of) for of, gain in gains.items()), Fraction()) / known) if known else None
 
 
 def compare(dimension: str, left: Side, right: Side, *, case_ids: Sequence[str], repeats: int) -> DimensionComparison:

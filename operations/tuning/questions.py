@@ -121,8 +121,8 @@ def _answer(helped: float, hindered: float, alpha: float) -> Answer:
 
 def _extremes(question: Rates, facts: Sequence[CaseFacts]) -> tuple[float, float]:
     """Returns p with the unknown outcomes filled so as to help the question to a yes, and so as to hinder it."""
-    right = _test(question, (f.filled(favour="right") for f in facts)).p
-    left = _test(question, (f.filled(favour="left") for f in facts)).p
+    right = _test(question, [f.filled(favour="right") for f in facts]).p
+    left = _test(question, [f.filled(favour="left") for f in facts]).p if any(f.unknown for f in facts) else right
     return (left, right) if question == "harm" else (right, left)
 
 
@@ -170,14 +170,14 @@ class _Shared(TypedDict):
 
 def _shared(facts: Sequence[CaseFacts]) -> _Shared:
     """Returns the fields that every question over outcomes reports alike."""
-    due = sum(f.applicable for f in facts)
+    due, unknown, seen = sum(f.applicable for f in facts), sum(f.unknown for f in facts), mean_difference(facts)
     return {
         "left_executions": sum(f.left_runs for f in facts),
         "right_executions": sum(f.right_runs for f in facts),
-        "difference": mean_difference(facts),
-        "coverage": 1 - sum(f.unknown for f in facts) / due if due else 0.0,
-        "worst": mean_difference(f.filled(favour="left") for f in facts),
-        "best": mean_difference(f.filled(favour="right") for f in facts),
+        "difference": seen,
+        "coverage": 1 - unknown / due if due else 0.0,
+        "worst": mean_difference(f.filled(favour="left") for f in facts) if unknown else seen,
+        "best": mean_difference(f.filled(favour="right") for f in facts) if unknown else seen,
     }
 
 
@@ -187,9 +187,10 @@ def non_inferiority(dimension: str, facts: Sequence[CaseFacts], margin: float, g
     Fewer than `LEAST_UNITS` units leave it undecided. Where nothing varied, the bound is the one that no event in so
     many units gives.
     """
-    shown = _estimate([f for f in facts if f.known], groups)
-    worst = _estimate([f.filled(favour="left") for f in facts], groups)
-    best = _estimate([f.filled(favour="right") for f in facts], groups)
+    shown = worst = best = _estimate([f for f in facts if f.known], groups)
+    if any(f.unknown for f in facts):
+        worst = _estimate([f.filled(favour="left") for f in facts], groups)
+        best = _estimate([f.filled(favour="right") for f in facts], groups)
     answer: Answer = "undecided"
     if worst.units >= LEAST_UNITS:
         held, broken = worst.lower(FIXED_ALPHA) > -margin, best.upper(FIXED_ALPHA) < -margin
