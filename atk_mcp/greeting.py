@@ -1,4 +1,4 @@
-"""Greets a client while the SDK is still loading: the handshake and the list, from what is on record.
+"""Greets a client while the SDK is still loading: the handshake or discovery, and the list, from what is on record.
 
 A client may give a server one second until its tools are listed, and then goes on without them in
 silence; loading the SDK can take longer on a busy machine. The answers are the SDK's own, byte for
@@ -53,14 +53,24 @@ def instructions(version: str, more: str = "") -> str:
 VERSIONS = ("2025-06-18", "2025-11-25")
 """Versions whose handshake is greeted here. Others wait for the SDK, which knows what they must not be told."""
 
+MODERN = "2026-07-28"
+"""The version without a handshake: each request says for itself what a client is."""
+
+LIST_TTL_MS = 3_600_000
+"""Milliseconds for which a client may keep the list: it never changes while a server runs."""
+
+_META = "io.modelcontextprotocol/"
+_KEPT: Mapping[str, Any] = {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "public"}
+
 
 class Greeting:
-    """One client's greeting, as far as it keeps to the handshake, the list and pings."""
+    """One client's greeting, as far as it keeps to the handshake or discovery, and to the list."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]], version: str, more: str = "") -> None:
         self._tools = tools
-        self._version = version
         self._instructions = instructions(version, more)
+        self._about = {"name": NAME, "title": TITLE, "version": version}
+        self._modern = False
         self.handshake_id: int | str | None = None
         """The id of the handshake that was answered here. The server's own answer to it is to be withheld."""
 
@@ -77,7 +87,9 @@ class Greeting:
             return None, True
         if not isinstance(params, dict) or isinstance(number, bool) or not isinstance(number, int | str):
             return None
-        if method == "initialize":
+        if self.handshake_id is None and _is_modern(params):
+            return self._without_handshake(number, method)
+        if method == "initialize" and not self._modern:
             return self._hello(number, params)
         if self.handshake_id is not None and method == "tools/list" and set(params) <= {"_meta"}:
             return _answer(number, {"tools": self._tools}), False
@@ -91,10 +103,37 @@ class Greeting:
         result = {
             "protocolVersion": params["protocolVersion"],
             "capabilities": CAPABILITIES,
-            "serverInfo": {"name": NAME, "title": TITLE, "version": self._version},
+            "serverInfo": self._about,
             "instructions": self._instructions,
         }
         return _answer(number, result), True
+
+    def _without_handshake(self, number: int | str, method: object) -> tuple[bytes | None, bool] | None:
+        found: dict[str, Any]
+        if method == "server/discover":
+            found = {
+                "supportedVersions": [MODERN],
+                "capabilities": CAPABILITIES,
+                "instructions": self._instructions,
+            }
+        elif method == "tools/list":
+            found = {"tools": self._tools}
+        else:
+            return None
+        self._modern = True
+        return _answer(number, {**_KEPT, **found, "_meta": {f"{_META}serverInfo": self._about}}), False
+
+
+def _is_modern(params: Mapping[str, Any]) -> bool:
+    """Whether a request has nothing but what says that it is of the version without a handshake, and says it well."""
+    meta = params.get("_meta")
+    if set(params) != {"_meta"} or not isinstance(meta, dict) or meta.get(f"{_META}protocolVersion") != MODERN:
+        return False
+    known = {f"{_META}{name}" for name in ("protocolVersion", "clientCapabilities", "clientInfo")} | {"progressToken"}
+    can, who = meta.get(f"{_META}clientCapabilities"), meta.get(f"{_META}clientInfo", {"name": "", "version": ""})
+    named = isinstance(who, dict) and all(isinstance(who.get(part), str) for part in ("name", "version"))
+    able = isinstance(can, dict) and all(isinstance(part, dict) for part in can.values())
+    return set(meta) <= known and named and able
 
 
 def _answer(number: int | str, result: Mapping[str, Any]) -> bytes:

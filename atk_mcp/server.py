@@ -25,7 +25,7 @@ import atk_mcp
 from atk_mcp import results, snapshot
 from atk_mcp.asking import asker
 from atk_mcp.calls import Calls, Progress
-from atk_mcp.greeting import NAME, TITLE, Greeting, instructions
+from atk_mcp.greeting import LIST_TTL_MS, NAME, TITLE, Greeting, instructions
 from atk_mcp.homeless import SAID, ProjectNotNamed, refuse_unnamed
 from atk_mcp.offering import NOTHING, Additions, offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
@@ -35,9 +35,6 @@ from atk_mcp.wire import Wire
 if TYPE_CHECKING:
     from operations.confirming import Ask
     from operations.definition import Operation
-
-LIST_TTL_MS = 3_600_000
-"""Milliseconds for which a client may keep the list: it never changes while a server runs."""
 
 _KEPT = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
 _HINTS: dict[CacheableMethod, CacheHint] = {

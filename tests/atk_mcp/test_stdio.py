@@ -10,6 +10,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
+from atk_mcp.greeting import Greeting
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 COMMAND = [sys.executable, "-m", "tests.atk_mcp.toys"]
@@ -76,6 +78,58 @@ def test_who_comes_before_the_sdk_is_loaded_is_told_the_same(version, tmp_path):
             assert process.stdout.read() == b""
             told.append(answers)
     assert told[1] == told[0]
+
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def test_who_comes_without_a_handshake_before_the_sdk_is_loaded_is_told_the_same(tmp_path):
+    told = []
+    status = {"name": "get_status", "arguments": {"project_path": str(tmp_path)}}
+    for options in ([], ["--greet", "--late"]):
+        with started(*options) as process:
+            answers = []
+            for number, method, more in (
+                (1, "server/discover", {}),
+                ("list", "tools/list", {}),
+                (3, "tools/call", status),
+                (4, "tools/list", {"cursor": "x"}),
+            ):
+                send(process, {"id": number, "method": method, "params": {**more, "_meta": MODERN}})
+                answers.append(receive(process))
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            told.append(answers)
+    assert told[1] == told[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"io.modelcontextprotocol/protocolVersion": "2099-01-01"},
+        {"io.modelcontextprotocol/clientCapabilities": None},
+        {"io.modelcontextprotocol/clientInfo": {"name": 3}},
+        {"io.modelcontextprotocol/logLevel": "loud"},
+    ],
+)
+def test_a_request_that_is_not_well_said_is_left_to_the_sdk_which_refuses_it(wrong):
+    greeting = Greeting([], "1.2.3")
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": MODERN | wrong}}
+    assert greeting(json.dumps(request).encode()) is None
+
+
+def test_a_client_that_goes_back_to_a_handshake_is_left_to_the_sdk(tmp_path):
+    with started("--greet", "--late") as process:
+        send(process, {"id": 1, "method": "server/discover", "params": {"_meta": MODERN}})
+        assert receive(process)["result"]["supportedVersions"] == ["2026-07-28"]
+        assert initialize(process)["result"]["serverInfo"]["name"] == "atk"
+        send(process, call(2, "get_status", project_path=str(tmp_path)))
+        assert receive(process)["result"]["structuredContent"]["message"] == "All is well."
+        process.kill()
 
 
 def test_what_is_not_for_the_greeting_waits_for_the_sdk(tmp_path):
