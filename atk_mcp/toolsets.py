@@ -19,6 +19,7 @@ ABOUT: Mapping[str, str] = {
     "evidence": "Cases, imports, runs of the agent and what is found in them",
     "judging": "verdicts, and what they say about causes",
     "knowledge": "lessons, and where they apply",
+    "reports": "pages for people, and files for CI",
     "rounds": "plans, candidates, comparisons, decisions",
     "trajectories": "what an agent did, step by step; only when named",
 }

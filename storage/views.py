@@ -6,6 +6,7 @@ A view shows its journal record. It is never read as truth: a hand edit is notic
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 
 from storage.files import Folder, StoreDamaged
@@ -36,6 +37,9 @@ _PLACES = {
     "knowledge": "knowledge/{id}.json",
 }
 
+
+REPORTS = "reports"
+"""Where reports lie, a folder for each object. They are made when asked for, and never read."""
 
 _LONGER = 1 << 20
 """Bytes by which a view may be longer than it should be and still be looked into."""
@@ -84,6 +88,29 @@ def rebuild(store: Folder, state: State) -> tuple[list[str], list[str]]:
             if found and (shown is None or shown >= number):
                 edited.append(path)
     return edited, write(store, state, stale)
+
+
+def write_pages(store: Folder, object_id: str, pages: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Writes what a report of `object_id` is made of, and takes away what an earlier one had more.
+
+    Returns where each file lies, relative to the store, in the order in which it was written. Each file is whole or
+    as it was before. What is shown can be made again from the records, so nothing is flushed.
+
+    Raises:
+        OSError: A file cannot be written.
+        StoreDamaged: Something else stands where the report belongs.
+    """
+    folder = f"{REPORTS}/{object_id}"
+    store.make_folders(folder, durable=False)
+    written = []
+    for name, data in pages:
+        store.replace(f"{folder}/{name}", data)
+        written.append(f"{folder}/{name}")
+    kinds = {os.path.splitext(path)[1] for path in written}
+    for name in store.names(folder):
+        if f"{folder}/{name}" not in written and os.path.splitext(name)[1] in kinds:
+            store.remove_tree(f"{folder}/{name}")
+    return written
 
 
 def _number(found: bytes) -> int | None:

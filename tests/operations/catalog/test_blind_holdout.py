@@ -86,6 +86,9 @@ def ask_for_everything(server, target, batch_id):
     server.call("store_dataset", batch_id=batch_id, **here)
     server.call("try_case", case_id="blind-1", dataset_id=target.dataset_id, **here)
     server.call("run_evaluation", round_id=target.round_id, case_ids=["blind-1"], **here)
+    server.call("render_round_report", round_id=target.round_id, formats=["html", "markdown", "junit", "json"], **here)
+    for assessment_id in target.state.objects["assessment"]:
+        server.call("render_assessment_html", assessment_id=assessment_id, **here)
     server.call("inspect_or_recover_operation", **here)
 
 

@@ -1,0 +1,150 @@
+"""Writes a report as Markdown for a pull request, as JUnit XML and as JSON for a machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree as ET
+
+from operations.reports.charts import QUESTIONS
+from operations.reports.model import MOVES, CaseOutcome, Comparison, RoundReport
+from operations.reports.pages import WORDS, number
+
+LISTED = 30
+"""Cases that a list of the Markdown names; how many more there are is said."""
+
+_MARKS = {"pass": "✓", "fail": "✗", "unknown": "?", "not_applicable": "/"}
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def as_json(report: RoundReport) -> str:
+    """Returns the whole report as JSON."""
+    return json.dumps({"format": 1, **report.plain()}, ensure_ascii=False, indent=2) + "\n"
+
+
+# ---- Markdown ----------------------------------------------------------------------------------------------------
+
+
+def as_markdown(report: RoundReport) -> str:
+    """Returns the report as GitHub's Markdown, short enough for a comment; every text in it is shown as text."""
+    about = report.headline
+    lines = [f"## {WORDS[about.result] if about else 'Nothing compared yet'}: {_text(report.round_id)}", ""]
+    if about is not None:
+        lines += _verdict(about)
+    if report.decided is not None:
+        lines += [f"**{_text(report.decided.action)}** ({report.decided.decision_id}): {_text(report.decided.reason)}"]
+        if report.decided.authorized:
+            lines += ["", f"Allowed out of the ordinary: {_text(report.decided.authorized)}."]
+        lines += [""]
+    if about is not None:
+        lines += _moved("Pass less often", [o for o in about.primary if o.move == "regressed"])
+        lines += _moved("Pass more often", [o for o in about.primary if o.move == "fixed"])
+        lines += _moved("Not known", [o for o in about.primary if o.move == "unknown"])
+    lines += _candidates(report)
+    if (known := report.ledger) is not None:
+        spent = (
+            f"{known.used} of {known.executions} executions used, {known.reserve} kept back; "
+            f"{known.drafted} of {known.candidates} candidates drafted; {len(known.looks)} Cases were charged a look."
+        )
+        lines += [spent, ""]
+    lines += [f"<sub>{report.project_id}, journal record {report.journal_record}; `atk verify` checks it.</sub>", ""]
+    return "\n".join(lines)
+
+
+def _verdict(about: Comparison) -> list[str]:
+    what = "The final validation" if about.mode == "final" else f"The comparison of {about.candidate_id}"
+    lines = [f"{what}, {about.validation_id}, by the rule {about.statistics.rule}:", ""]
+    lines += [f"- {_text(reason)}" for reason in about.reasons]
+    lines += [f"- Limit: {_text(x)}" for x in about.limitations]
+    lines += [
+        "",
+        "| Question | Dimension | Answer | Cases | Difference | Bounds | p |",
+        "|---|---|---|--:|--:|---|--:|",
+    ]
+    lines += [
+        f"| {QUESTIONS[q.question]} | {_cell(q.dimension)} | {q.answer} | {q.n} | {number(q.difference)} "
+        f"| {number(q.lower)} to {number(q.upper)} | {number(q.p)} |"
+        for q in about.statistics.questions
+    ]
+    return [*lines, ""]
+
+
+def _moved(name: str, outcomes: Sequence[CaseOutcome]) -> list[str]:
+    if not outcomes:
+        return []
+    lines = [f"**{name}: {len(outcomes)}**", "", "| Case | Role | Before | After |", "|---|---|---|---|"]
+    lines += [f"| {_cell(o.case_id)} | {o.role} | {_marks(o.left)} | {_marks(o.right)} |" for o in outcomes[:LISTED]]
+    if len(outcomes) > LISTED:
+        lines += ["", f"and {len(outcomes) - LISTED} more"]
+    return [*lines, ""]
+
+
+def _candidates(report: RoundReport) -> list[str]:
+    lines = [
+        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}" + (f" {_text(c.decided.reason)}" if c.decided else "")
+        for c in report.candidates
+    ]
+    return ["**Candidates**", "", *lines, ""] if lines else []
+
+
+def _marks(marks: Iterable[str]) -> str:
+    return "".join(_MARKS[mark] for mark in marks)
+
+
+def _text(text: str) -> str:
+    """Returns the text in one line, with everything escaped that Markdown or HTML would take for its own."""
+    one = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>#|~!@])", r"\\\1", one).replace("://", ":\u200b//")
+
+
+def _cell(text: str) -> str:
+    return _text(text)
+
+
+# ---- JUnit -------------------------------------------------------------------------------------------------------
+
+
+def as_junit(report: RoundReport) -> str:
+    """Returns the headline comparison as JUnit XML: a suite for the gate and one for each dimension.
+
+    The gate's verdict fails unless it is a pass. A Case fails where it passes less often than before and the gate calls
+    the whole a regression: a single Case of an agent that varies falls by chance. It is skipped where a side has no
+    known outcome.
+    """
+    about = report.headline
+    root = ET.Element("testsuites", name=report.round_id)
+    gate = ET.SubElement(root, "testsuite", name="gate")
+    verdict = ET.SubElement(gate, "testcase", classname="gate", name="verdict")
+    if about is None:
+        ET.SubElement(verdict, "skipped", message="nothing was compared yet")
+    elif about.result != "pass":
+        failure = ET.SubElement(verdict, "failure", message=WORDS[about.result], type=about.result)
+        failure.text = _xml("\n".join(about.reasons))
+    suites: dict[str, ET.Element] = {}
+    for outcome in about.outcomes if about is not None else ():
+        if outcome.dimension not in suites:
+            suites[outcome.dimension] = ET.SubElement(root, "testsuite", name=_xml(outcome.dimension))
+        _case(suites[outcome.dimension], outcome, regression=about is not None and about.result == "regression")
+    for suite in root:
+        suite.set("tests", str(len(suite)))
+        suite.set("failures", str(len(suite.findall("testcase/failure"))))
+        suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ET.Element, outcome: CaseOutcome, *, regression: bool) -> None:
+    case = ET.SubElement(suite, "testcase", classname=_xml(outcome.dimension), name=_xml(outcome.case_id))
+    said = f"before {_marks(outcome.left)}, after {_marks(outcome.right)}"
+    if outcome.move == "regressed" and regression:
+        ET.SubElement(case, "failure", message=said, type="regressed").text = f"role: {outcome.role}"
+    elif outcome.move == "unknown":
+        ET.SubElement(case, "skipped", message=f"not known: {said}")
+    else:
+        ET.SubElement(case, "system-out").text = f"{MOVES[outcome.move]}: {said}"
+
+
+def _xml(text: str) -> str:
+    """Returns the text without the characters that XML cannot hold."""
+    return _NO_XML.sub("\ufffd", text)
