@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 from operations.context import Context
 from operations.importers import answers
+from operations.importers._shares import Record
 from operations.importers.evidence import EvidenceImport, ImportStopped
 from storage.owners import Owner, forget
 from storage.project import Project
@@ -130,7 +131,7 @@ class Watch:
         reading.progress, reading.cancelled = self._progress, self._cancelled
         self._read: tuple[float, float | None] = (0, None)
 
-    def over(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def over(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yields the Records.
 
         Raises:

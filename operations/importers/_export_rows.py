@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import csv
-import json
 from collections.abc import Iterator
 
+from operations.importers._json_lines import blocks, rows_of_block
 from operations.importers._json_stream import JsonBroken, stream_rows
-from operations.importers._json_values import parse, why
+from operations.importers._json_values import why
 from operations.importers._parquet import parquet_rows
 from operations.importers._raw_rows import (
     MAX_FIELDS,
@@ -26,8 +26,6 @@ __all__ = ["MAX_FIELDS", "MAX_KEY", "Damage", "HeaderUnusable", "RawRow", "TooMa
 
 AT_ONCE = 100
 """Rows of a CSV that are read together."""
-
-_BOM = codecs.BOM_UTF8
 
 
 def rows_of(opened: Opened) -> Iterator[RawRow | Damage]:
@@ -52,44 +50,9 @@ def rows_of(opened: Opened) -> Iterator[RawRow | Damage]:
 # -- JSONL -------------------------------------------------------------------------------------------------------------
 
 
-def _lines(opened: Opened) -> Iterator[tuple[bytes, bool]]:
-    """Yields lines without their ends, and whether an end was there; a line longer than is read comes as empty."""
-    rest: list[bytes] = []
-    size = 0
-    for chunk in opened.chunks():
-        first, *others = chunk.split(b"\n")
-        size += len(first)
-        if size <= MAX_LINE:
-            rest.append(first)
-        if others:
-            yield (b"".join(rest) if size <= MAX_LINE else _TOO_LONG), True
-            for line in others[:-1]:
-                yield line, True
-            rest, size = [others[-1]], len(others[-1])
-    if size:
-        yield (b"".join(rest) if size <= MAX_LINE else _TOO_LONG), False
-
-
-_TOO_LONG = b"\0"
-
-
 def _jsonl(opened: Opened) -> Iterator[RawRow | Damage]:
-    number = 0
-    for line_number, (line, ended) in enumerate(_lines(opened), 1):
-        raw = line[len(_BOM) :] if line_number == 1 and line.startswith(_BOM) else line
-        if not raw or raw.isspace():
-            continue
-        number += 1
-        if raw is _TOO_LONG:
-            yield Damage(number, line_number, f"it is longer than {MAX_LINE} bytes")
-            continue
-        try:
-            value, plain = parse(raw)
-        except (ValueError, RecursionError) as error:
-            torn = not ended and isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
-            yield Damage(number, line_number, why(error), torn)
-        else:
-            yield RawRow(number, line_number, None, value, raw if plain else None, plain)
+    for block in blocks(opened):
+        yield from rows_of_block(block)
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

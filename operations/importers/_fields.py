@@ -116,6 +116,14 @@ class Shapes:
                 self._known[key] = shape
         return shape
 
+    def counted(self) -> list[tuple[tuple[str, ...], int]]:
+        """Returns the names of each shape, and how many rows had it."""
+        return [(key, shape.rows) for key, shape in self._known.items()]
+
+    def add(self, key: tuple[str, ...], rows: int) -> None:
+        """Counts rows that had these names and were read elsewhere."""
+        self.of(dict.fromkeys(key)).rows += rows
+
     def presence(self) -> dict[str, int]:
         """Returns how many rows had each canonical field."""
         found: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from operations.importers._cells import has_not_finite
@@ -10,7 +10,7 @@ from operations.importers._export_rows import RawRow
 from operations.importers._fields import OBSERVATION, SCORE, TRACE
 from operations.importers._json_values import NotFinite, dumps
 from operations.importers._sieve import Sieve
-from operations.importers._sorting import Sorter
+from operations.importers._sorting import Row
 from storage.masking import MaskedText, Masker
 
 UNATTACHED = b"\xff"
@@ -90,6 +90,11 @@ class Guard:
         self.second_look = masker.second_look
         self.masked_rows = 0
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether the project has patterns of its own; what they take is counted by the operation's one masker."""
+        return self._masker.patterns is not None
+
     def text(self, text: str) -> MaskedText:
         """Returns a text without credentials."""
         return self._masker.text(text)
@@ -105,18 +110,19 @@ class Guard:
 
 
 class Intake:
-    """Files the rows of Langfuse exports in a sorter."""
+    """Files the rows of Langfuse exports."""
 
-    def __init__(self, sorter: Sorter, guard: Guard, mappings: tuple[Mapping[str, str], ...]) -> None:
-        """`mappings` are {canonical: source} for trace, observation and score."""
-        self._sorter = sorter
+    def __init__(self, add: Callable[[Row], object], guard: Guard, mappings: tuple[Mapping[str, str], ...]) -> None:
+        """`add` takes each; `mappings` are {canonical: source} for trace, observation and score."""
+        self._add = add
         self._guard = guard
         self._trace_names = (
             _names(mappings[TRACE].get("id"), "id", "traceId", "trace_id"),
             _names(mappings[OBSERVATION].get("trace_id"), "traceId", "trace_id"),
             _names(mappings[SCORE].get("trace_id"), "traceId", "trace_id"),
         )
-        self._number = 0
+        self.number = 0
+        """Of the part that was filed last; it orders what is filed."""
         self.ids_only = 0
         """Rows that name their observations or scores by id and do not hold them."""
 
@@ -141,11 +147,9 @@ class Intake:
         marks = None if row.plain else _marks(part.value)
         flags = part.flags | PLAIN if payload is raw else part.flags
         key = self._key(part.role, value, part.trace)
-        self._number += 1
+        self.number += 1
         # A plain tuple, in the order of `Filed`: that is what can be written fast.
-        self._sorter.add(
-            (key, part.role, self._number, file, row.number, row.line, part.pointer, flags, marks, payload)
-        )
+        self._add((key, part.role, self.number, file, row.number, row.line, part.pointer, flags, marks, payload))
 
     def _key(self, role: int, value: dict[str, Any], default: Any) -> bytes:  # noqa: ANN401 - JSON
         found: Any = None

@@ -9,13 +9,16 @@ from operations.importers._export_rows import Damage, RawRow, rows_of
 from operations.importers._fields import CORE, OBSERVATION, SCORE, TRACE, Shapes
 from operations.importers._folders import ExportFile, Found, find_files
 from operations.importers._grouping import groups
-from operations.importers._intake import BUNDLE, Filed, Intake, Unplaced
+from operations.importers._intake import BUNDLE, Unplaced
 from operations.importers._json_columns import json_columns
-from operations.importers._sorting import Sorter
+from operations.importers._json_lines import Block
+from operations.importers._langfuse_shares import ASSEMBLE, TAKE, Assembled, Shares, Taken, lines, some_groups
+from operations.importers._shares import Record, in_order
+from operations.importers._sorting import Row, Sorter
 from operations.importers._source import Feed, Format, Options, Sample, Suggestion
-from operations.importers._streams import EvidenceRefused, Opened
+from operations.importers._streams import EvidenceRefused, Opened, format_of
 from operations.importers._tally import Tally
-from operations.importers._traces import Assembler, Settings
+from operations.importers._traces import Settings, shapes_of
 from storage.masking import Masker
 from storage.schema.traces import Completeness
 
@@ -30,8 +33,11 @@ class Langfuse:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shapes: tuple[Shapes, ...] = ()
+        self._some = False
+        """Whether there was a row that could be read."""
+        self._ids_only = 0
         self.profile = options.adapter_profile or "by_file"
-        self._settings = Settings(
+        self.settings = Settings(
             namespace=options.namespace,
             mappings=options.mappings,
             json_columns=options.json_columns,
@@ -51,7 +57,7 @@ class Langfuse:
         del file
         return rows_of(opened)
 
-    def records(self, feed: Feed) -> Iterator[dict[str, Any]]:
+    def records(self, feed: Feed) -> Iterator[Record]:
         """Yields a record for each trace, whatever the order of the rows.
 
         Raises:
@@ -60,30 +66,49 @@ class Langfuse:
             MappingSourceMissing: The mapping names a field that no row has.
         """
         sorter = Sorter(feed.runs)
-        intake = Intake(sorter, feed.guard, self._settings.mappings)
+        work = Shares(feed.guard, self.settings, [file.name for file in feed.found.files])
+        self._shapes = shapes = shapes_of(self.settings)
         try:
-            some = False
             for number, file in enumerate(feed.found.files):
-                for row in feed.rows(number):
-                    some = True
-                    try:
-                        intake.take(number, row, file.role)
-                    except Unplaced as error:
-                        feed.damage(number, Damage(row.number, row.line, str(error)))
-            assembler = Assembler(self._settings, [file.name for file in feed.found.files], feed.tally)
-            for rows in groups(sorter):
-                record, loose = assembler.record([Filed._make(row) for row in rows])
-                for score in loose:
+                for rows, size in self._filed(feed, work, number, file):
+                    sorter.extend(rows, size)
+            made = in_order(ASSEMBLE, some_groups(groups(sorter)), work.assemble, Assembled.received, feed.helper)
+            for one in made:
+                feed.tally.add(one.tally)
+                for role, names, count in one.shapes:
+                    shapes[role].add(names, count)
+                for score in one.loose:
                     feed.loose(score)
-                if record is not None:
-                    yield record
+                yield from one.records
         finally:
             sorter.close()
-        if intake.ids_only:
-            feed.tally.warn("a trace names its observations or scores only by id", f"{intake.ids_only} ids")
-        self._shapes = assembler.shapes
-        for shapes in assembler.shapes if some else ():
-            shapes.check()
+        if self._ids_only:
+            feed.tally.warn("a trace names its observations or scores only by id", f"{self._ids_only} ids")
+        for of_role in shapes if self._some else ():
+            of_role.check()
+
+    def _filed(self, feed: Feed, work: Shares, number: int, file: ExportFile) -> Iterator[tuple[list[Row], int]]:
+        """Yields rows of a file as they are sorted, some together, and the bytes of their payloads."""
+        if format_of(file.path) == "jsonl":
+            # What the project's patterns may take is counted in one place.
+            helper = None if feed.guard.has_patterns else feed.helper
+
+            def take(found: Iterator[Block]) -> Iterator[Taken]:
+                return in_order(TAKE, lines(number, file.role, found), work.take, Taken.received, helper)
+
+            for taken in feed.taken(number, take):
+                self._some |= taken.count > 0
+                self._ids_only += taken.ids_only
+                yield taken.rows, taken.size
+            return
+        for row in feed.rows(number):
+            self._some = True
+            try:
+                taken = work.take_row(number, row, file.role)
+                self._ids_only += taken.ids_only
+                yield taken.rows, taken.size
+            except Unplaced as error:
+                feed.damage(number, Damage(row.number, row.line, str(error)))
 
     def fields(self, tally: Tally) -> dict[str, dict[str, int]]:
         """Returns what was kept of each field of a trace, an observation and a score."""

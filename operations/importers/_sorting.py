@@ -46,6 +46,13 @@ class Sorter:
         if self._size >= RUN_BYTES:
             self._spill()
 
+    def extend(self, rows: list[Row], size: int) -> None:
+        """Takes some rows, whose payloads have `size` bytes together."""
+        self._rows += rows
+        self._size += size + _OVERHEAD * len(rows)
+        if self._size >= RUN_BYTES:
+            self._spill()
+
     def __iter__(self) -> Iterator[Row]:
         """Yields the rows in order. What is still in memory is not written."""
         while len(self._runs) > FAN_IN:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from operations.importers._export_rows import Damage, RawRow
 from operations.importers._folders import ExportFile, Found
 from operations.importers._intake import Guard
+from operations.importers._json_lines import Block
 from operations.importers._results import Columns
+from operations.importers._shares import Helper, Record
 from operations.importers._streams import Opened
 from operations.importers._tally import Tally
 from storage.masking import Masker
@@ -30,6 +32,23 @@ class Options:
     json_columns: tuple[str, ...] = ()
 
 
+class Taken(Protocol):
+    """What came of a block of lines."""
+
+    @property
+    def count(self) -> int:
+        """Rows that could be read."""
+        ...
+
+    @property
+    def damaged(self) -> Sequence[Damage]:
+        """Rows that cannot be used."""
+        ...
+
+
+TakenT = TypeVar("TakenT", bound=Taken)
+
+
 class Feed(Protocol):
     """What an import offers the format that reads it."""
 
@@ -39,6 +58,8 @@ class Feed(Protocol):
     """Masks. Nothing of a row gets into a Record, a score, a warning or an error but through it."""
     tally: Tally
     """Counts, outcomes by field, and warnings."""
+    helper: Helper | None
+    """Another process that does some of the work, if there is one."""
     runs: str
     """A folder that a `Sorter` may make, and others named after it; the format closes each, also when it fails."""
 
@@ -47,6 +68,14 @@ class Feed(Protocol):
 
         Raises:
             EvidenceRefused: More are damaged than were allowed, or the caller gave up.
+        """
+        ...
+
+    def taken(self, number: int, take: Callable[[Iterator[Block]], Iterator[TakenT]]) -> Iterator[TakenT]:
+        """Yields what `take` makes of the blocks of `found.files[number]`, JSON lines, and does what `rows` does.
+
+        Raises:
+            EvidenceRefused: As `rows` does.
         """
         ...
 
@@ -88,7 +117,7 @@ class Source(Protocol):
         """Yields what the open file holds; most formats return `rows_of(opened)`."""
         ...
 
-    def records(self, feed: Feed) -> Iterator[dict[str, Any]]:
+    def records(self, feed: Feed) -> Iterator[Record]:
         """Yields the Records, each as `ImportedRecord` takes it, without `id` and `n`, and masked.
 
         Raises:

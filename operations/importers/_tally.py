@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from operations.importers._fields import CORE, ROLES, Shapes
 
@@ -23,6 +24,33 @@ class Tally:
         self._times: Counter[str] = Counter()
         self._score_types: dict[str, set[str]] = {}
         self._outcomes: dict[str, Counter[str]] = {}
+
+    def said(self) -> tuple[Any, ...]:
+        """Returns all of it as `marshal` takes it."""
+        types = {name: sorted(types) for name, types in self._score_types.items()}
+        outcomes = {name: dict(counts) for name, counts in self._outcomes.items()}
+        return dict(self.counts), self.nulls, dict(self.marks), self._first, dict(self._times), types, outcomes
+
+    def add(self, said: tuple[Any, ...]) -> None:
+        """Adds what another said of rows that come after those of this one."""
+        counts, nulls, marks, first, times, types, outcomes = said
+        for name, count in counts.items():
+            self.counts[name] += count
+        for role, others in enumerate(nulls):
+            mine = self.nulls[role]
+            for field, rows in others.items():
+                mine[field] = mine.get(field, 0) + rows
+        for mark, rows in marks.items():
+            self.marks[mark] += rows
+        for about, example in first.items():
+            self._first.setdefault(about, example)
+            self._times[about] += times[about]
+        for name, found in types.items():
+            for data_type in found:
+                self.score_type(name, data_type)
+        for name, found in outcomes.items():
+            for outcome, rows in found.items():
+                self.outcome(name, outcome, rows)
 
     def outcome(self, field: str, outcome: str, rows: int = 1) -> None:
         """Counts what became of a field, `<role>.<field>`, in some rows: one of `OUTCOMES`."""

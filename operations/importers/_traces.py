@@ -47,8 +47,14 @@ class _Read:
     shape: Shape
 
 
+def shapes_of(settings: Settings) -> tuple[Shapes, ...]:
+    """Returns how rows of each role are read, before any was."""
+    placed = (PLACED, SPAN_PLACED, SCORE_PLACED)
+    return tuple(Shapes(role, settings.mappings[role], placed[role]) for role in (TRACE, OBSERVATION, SCORE))
+
+
 class Assembler:
-    """Makes records of the rows of one trace at a time. One serves a whole import."""
+    """Makes records of the rows of one trace at a time; what it tells of them is of all together."""
 
     def __init__(self, settings: Settings, files: Sequence[str], tally: Tally) -> None:
         """`files` are the names that locators show, by number."""
@@ -56,8 +62,7 @@ class Assembler:
         self._places = Places(files)
         self._tally = tally
         self._json = frozenset(settings.json_columns)
-        placed = (PLACED, SPAN_PLACED, SCORE_PLACED)
-        self.shapes = tuple(Shapes(role, settings.mappings[role], placed[role]) for role in (TRACE, OBSERVATION, SCORE))
+        self.shapes = shapes_of(settings)
         self._spans = SpanReader(self.shapes[OBSERVATION], settings.json_columns, tally)
 
     def record(self, rows: Sequence[Filed]) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from operations.importers import _record_facts as facts
 from operations.importers._cells import instant
+from operations.importers._json_values import loads
 from operations.importers._record_facts import UNKNOWN, RecordValue
 from operations.importers._scores import number_of
+from operations.importers._shares import Record
 from operations.importers.evidence import EvidenceImport
 from storage.projection import State
 from storage.schema.contracts import ContractField, SourceContract
@@ -32,7 +34,7 @@ def contract_of(state: State, namespace: str, version: str | None) -> SourceCont
 
 def held(
     reading: EvidenceImport, state: State, namespace: str, version: str | None, loose_scores: Callable[[bytes], object]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Yields the Records of an import, held to the contract of its source; `reading` tells what is not kept.
 
     Raises:
@@ -113,7 +115,7 @@ class ContractCheck:
         )
         self._version = version
 
-    def over(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def over(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yields the Records as they are."""
         contract = self.contract
         if contract is None:
@@ -125,8 +127,9 @@ class ContractCheck:
         count = 0
         for record in records:
             count += 1
+            known = loads(record) if isinstance(record, bytes) else record
             for one in kept:
-                one.take(record)
+                one.take(known)
             yield record
         for one in kept:
             for sentence in one.sentences(count):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ from operations.importers._export_rows import Damage, RawRow
 from operations.importers._folders import Found
 from operations.importers._grouping import TraceTooLarge
 from operations.importers._intake import Guard
+from operations.importers._json_lines import Block, blocks
 from operations.importers._json_values import dumps, printable
-from operations.importers._source import Source
-from operations.importers._streams import EvidenceRefused, opened
+from operations.importers._shares import Helper, Record
+from operations.importers._source import Source, TakenT
+from operations.importers._streams import EvidenceRefused, Opened, opened
 from operations.importers._tally import Tally
 from storage.schema.traces import Completeness, DamagedRow, SourceFile
 
@@ -86,6 +89,8 @@ class EvidenceImport:
     max_damaged: int = 0
     progress: Callable[[float, float | None, str], None] = _silent
     cancelled: Callable[[], bool] = lambda: False
+    helper: Helper | None = None
+    """Does some of the work, for a format that can share it. With one, a Record may come as its JSON."""
     tally: Tally = field(default_factory=Tally)
     files: list[SourceFile] = field(default_factory=list)
     damaged: list[DamagedRow] = field(default_factory=list)
@@ -110,7 +115,7 @@ class EvidenceImport:
     def _shown(self, text: str) -> str:
         return str(self.guard.text(printable(text)))
 
-    def records(self, loose_scores: Callable[[bytes], object]) -> Iterator[dict[str, Any]]:
+    def records(self, loose_scores: Callable[[bytes], object]) -> Iterator[Record]:
         """Yields the records, without their numbers. `loose_scores` takes a line for each score of no trace.
 
         Raises:
@@ -155,22 +160,48 @@ class EvidenceImport:
             TooManyDamaged: More cannot be read than were allowed.
             ImportStopped: The caller gave up.
         """
-        file = self.found.files[number]
-        with opened(file.path) as opening:
-            before = opening.counted.stamp
-            rows = 0
-            for row in self.source.rows(file, opening):
+        with self._reading(number) as (opening, read):
+            for row in self.source.rows(self.found.files[number], opening):
                 if isinstance(row, Damage):
                     self.damage(number, row)
                     continue
-                rows += 1
-                self.row_total += 1
+                read(1)
                 yield row
-                if rows % AT_ONCE == 0:
-                    done = self._bytes_read + opening.counted.count
-                    self.progress(done, self._bytes_total, f"{self.row_total} rows read, file {number + 1}")
-                    if self.cancelled():
-                        raise ImportStopped(rows=self.row_total)
+
+    def taken(self, number: int, take: Callable[[Iterator[Block]], Iterator[TakenT]]) -> Iterator[TakenT]:
+        """Yields what `take` makes of the blocks of a file of JSON lines.
+
+        Raises:
+            TooManyDamaged: More rows cannot be read than were allowed.
+            ImportStopped: The caller gave up.
+        """
+        with self._reading(number) as (opening, read):
+            for some in take(blocks(opening)):
+                for row in some.damaged:
+                    self.damage(number, row)
+                yield some
+                read(some.count)
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[tuple[Opened, Callable[[int], None]]]:
+        """Opens a file, and gives what is told of rows that were read; at the end it is put on record."""
+        file = self.found.files[number]
+        rows = told = 0
+
+        def read(count: int) -> None:
+            nonlocal rows, told
+            rows += count
+            self.row_total += count
+            if rows - told >= AT_ONCE:
+                told = rows
+                done = self._bytes_read + opening.counted.count
+                self.progress(done, self._bytes_total, f"{self.row_total} rows read, file {number + 1}")
+                if self.cancelled():
+                    raise ImportStopped(rows=self.row_total)
+
+        with opened(file.path) as opening:
+            before = opening.counted.stamp
+            yield opening, read
             opening.counted.drain()
             if opening.counted.stamp != before:
                 self.torn.append(f"{file.name} was written to while it was read; its digest is of what was read")

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from operations.importers._json_values import dumps, loads
+from operations.importers._shares import Record
 from storage import contents
 from storage.files import StoreDamaged
 from storage.masking import SecondLook
@@ -39,17 +40,20 @@ class RecordWriter:
         self._index = bytearray()
         self._offset = 0
 
-    def lines(self, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    def lines(self, records: Iterable[Record]) -> Iterator[bytes]:
         """Yields the lines in blocks; each Record gets its number, from 1."""
         blocks = self._blocks(records)
         for block in self._second_look.lines(blocks) if self._second_look else blocks:
             yield self._close(block)
 
-    def _blocks(self, records: Iterable[dict[str, Any]]) -> Iterator[list[bytes]]:
+    def _blocks(self, records: Iterable[Record]) -> Iterator[list[bytes]]:
         block: list[bytes] = []
         for record in records:
             self.count += 1
-            block.append(dumps({"n": self.count, **record}) + b"\n")
+            if isinstance(record, bytes):  # JSON of an object, which has at least one field
+                block.append(b'{"n":%d,%b\n' % (self.count, record[1:]))
+            else:
+                block.append(dumps({"n": self.count, **record}) + b"\n")
             if len(block) == BLOCK:
                 yield block
                 block = []

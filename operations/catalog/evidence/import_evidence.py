@@ -12,6 +12,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import importing
 from operations.execution.announcing import Announced, Watch
+from operations.execution.import_helper import helped
 from operations.importers import _suggest, answers, contracts, sameness, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
 from operations.importers._fields import MappingSourceMissing, RowTooWide, ValuesConflict
@@ -243,7 +244,7 @@ def _carried_out(
         reading = _reading(source, _reader(request), request.max_damaged, staging, context)
         watch = Watch(reading, context, job)
         writer = stored.RecordWriter(reading.guard.second_look)
-        with LooseScores(project.store.full(staging.path)) as loose:
+        with LooseScores(project.store.full(staging.path)) as loose, helped(reading, project):
             records = contracts.held(reading, project.state(), namespace, request.mapping_version, loose.add)
             staging.write(stored.RECORDS, writer.lines(watch.over(records)))
             if reading.unattached:
