@@ -8,6 +8,7 @@ and answer by the whole model, whatever the list says.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,11 +36,24 @@ _SMALL = 4
 """A part with no more fields than this, none of which has parts, is told in one line."""
 
 _SELDOM = frozenset(
-    {"fields", "knowledge", "mapping", "plan", "probe_permissions", "scores", "unknown_execution_authorization"}
+    {
+        "components",
+        "fields",
+        "knowledge",
+        "mapping",
+        "plan",
+        "probe_permissions",
+        "scores",
+        "unknown_execution_authorization",
+    }
 )
-"""Larger parts that few calls give, or whose defaults a preview shows: told in one line as well."""
+"""Larger parts that few calls give, or that a preview or a reading shows: told in one line as well."""
 
 _UNTYPED = "object"
+_NUMBERS = ("number", "integer")
+_DIGIT = re.compile(r"\d")
+_CONTENT = ("array", "object")
+"""Types of fields that may hold much; a single number or word is understood where it is met."""
 
 
 def tokens(tools: Sequence[Mapping[str, Any]]) -> int:
@@ -139,14 +153,15 @@ def _in_words(schema: Mapping[str, Any]) -> str:
         kind = _in_one_line(inner)
     elif "enum" in inner:
         kind = " | ".join(map(str, inner["enum"]))
-    elif kind == "string" and inner is schema:
+    elif inner is schema and (kind == "string" or (kind in _NUMBERS and _DIGIT.search(schema.get("description", "")))):
         kind = ""
-    listed = f"list of {kind}" if inner is not schema else kind
-    return ", ".join(filter(None, (listed, str(schema.get("description", "")).rstrip("."))))
+    listed = f"[{kind}]" if inner is not schema else kind
+    said = str(schema.get("description", ""))
+    return ", ".join(filter(None, (listed, said if said.endswith("...") else said.removesuffix("."))))
 
 
 def published_output(schema: Mapping[str, Any], given: Sequence[str] = ()) -> Schema:
-    """Returns a response's schema: what the next step depends on by name and type, all else by name.
+    """Returns a response's schema: what the next step depends on by name and type, other content by name.
 
     Args:
         schema: As `schemas.output_schema` gives it.
@@ -155,7 +170,7 @@ def published_output(schema: Mapping[str, Any], given: Sequence[str] = ()) -> Sc
     known = _IN_EVERY_ANSWER.union(given)
     own = {name: part for name, part in schema.get("properties", {}).items() if name not in known}
     acted_on = {name: _typed(part) for name, part in own.items() if name.endswith("_id") or name in _ACTED_ON}
-    others = [name for name in own if name not in acted_on]
+    others = [name for name, part in own.items() if name not in acted_on and part.get("type") in _CONTENT]
     return _said({"type": "object", "properties": acted_on}, f"Also: {', '.join(others)}." if others else "")
 
 

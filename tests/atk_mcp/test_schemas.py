@@ -93,7 +93,7 @@ def test_what_is_published_of_a_request_tells_its_limits_in_words_and_small_part
     assert parts == {
         "type": "array",
         "items": {"type": "object"},
-        "description": "The plan. {title: The part's heading; weight?: number, Its share. (more than 0)}",
+        "description": "The plan. {title: The part's heading; weight?: Its share. (more than 0)}",
     }
 
 
@@ -112,7 +112,7 @@ def test_a_larger_part_keeps_its_fields_and_tells_its_own_parts_in_one_line():
         },
         "plan": {
             "type": "object",
-            "description": "{a: x | y; b?: x | y; c?: x | y; d?: x | y; refs?: list of {id; n?: integer}}",
+            "description": "{a: x | y; b?: x | y; c?: x | y; d?: x | y; refs?: [{id; n?: integer}]}",
         },
     }
 
