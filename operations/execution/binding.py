@@ -70,6 +70,8 @@ class BoundRun:
             self.plan = lifecycle.plan_of(self.round, "run_evaluation")
             allowed = ("ready", "optimizing") if wanted.phase == "incremental" else ("optimizing", "finalizing")
             lifecycle.require_status(self.round, f"a run of phase {wanted.phase}", *allowed)
+        elif wanted.phase == "final":
+            raise running.FinalWithoutRound
         tx.require_free(*self.claims)
         self.dataset = tx.state.get(Dataset, self._dataset_id())
         self.cases = {c.id: c for c in contents.cases(context.project, tx.state, self.dataset.id)}

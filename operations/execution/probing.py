@@ -109,7 +109,7 @@ def run(
             if record.execution.status == "cancelled":
                 reason = "stopped"
                 break
-        changed = _changed(project, probing)
+        changed = changed_since(project, probing.configuration, probing.before)
         log.append([{"kind": "ended", "reason": reason, "changed": changed, "notes": _notes(probing)}])
 
 
@@ -212,13 +212,12 @@ def _laid_out(folder: str, given: ProbeInput, root: str) -> dict[str, str]:
     }
 
 
-def _changed(project: Project, probing: ProbeRun) -> list[str]:
-    """Returns the project paths that are not as before, `HEAD` among them when it moved."""
-    before = probing.before
+def changed_since(project: Project, configuration: ProjectRecord, before: Worktree | None) -> list[str]:
+    """Returns the project paths that are not as `before`, `HEAD` among them when it moved."""
     if before is None:
         return []
     try:
-        now = look(project, probing.configuration)
+        now = look(project, configuration)
     except AtkError as error:
         return [f"(Git cannot say any more: {error})"]
     if now is None:

@@ -34,6 +34,16 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
 }
 """Each state of a Round with those that may follow it, besides itself; what is over has none."""
 
+WHILE_PAUSED = frozenset(
+    {
+        "transition_round",
+        "finish_round",
+        "inspect_or_recover_operation",
+        "record_source_contract",
+        "render_round_report",
+    }
+)
+"""The operations on a Round that go on while it rests: what wakes it, gives it up, or only tells of it."""
 
 _PUT_ASIDE = (
     "The Round stands at a commit, so these files have to be as it says. Restore them; or, if they are the change you "
@@ -251,6 +261,16 @@ def require_status(value: Round, step: str, *needed: str) -> None:
             needed=sorted(needed),
             way_on=way_on,
         )
+
+
+def require_awake(value: Round, step: str) -> None:
+    """Refuses a Round that rests, for a step that any other state of it allows.
+
+    Raises:
+        WrongRoundStatus: It is paused.
+    """
+    if value.status == "paused" and step not in WHILE_PAUSED:
+        require_status(value, step, *(status for status in _OPEN_OR_PAUSED if status != "paused"))
 
 
 def require_no_active(rounds: Iterable[Round]) -> None:

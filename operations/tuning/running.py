@@ -62,21 +62,45 @@ class RunNotPlanned(AtkError):
 
 
 @dataclass(kw_only=True, eq=False)
+class FinalWithoutRound(AtkError):
+    """A run is to be a final side, and names no Round that it could be a side of."""
+
+    message = (
+        "phase final is a side of a Round's final validation, and no round_id is given: the run would count for "
+        "nothing. Give round_id, or leave phase out for a run outside of any Round."
+    )
+    next_calls = (
+        NextCall("run_evaluation", {"phase": "incremental"}, {"revision_commit": "HEAD"}),
+        NextCall("get_status"),
+    )
+
+
+@dataclass(kw_only=True, eq=False)
 class DatasetNotNamed(AtkError):
     """A run outside of a Round names no dataset, and the project has none or several."""
 
     message = "The run needs a dataset_id: the project has {known}."
     next_calls = (
-        NextCall("get_status", supply={"arguments": "none; then repeat the run with a dataset_id"}),
-        NextCall("store_dataset", supply={"source": "a file of Cases"}),
+        NextCall("run_evaluation", {"dataset_id": "{newest}"}, {"revision_commit": "HEAD's commit"}),
+        NextCall("get_status"),
     )
 
     known: str
+    newest: str
+    """The dataset that was stored last; empty where there is none."""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """Without any dataset, one is stored first."""
+        if self.newest:
+            return super().next
+        return (NextCall("store_dataset", supply={"source": "a file of Cases"}), NextCall("get_status"))
 
     @classmethod
     def of(cls, ids: Sequence[str]) -> DatasetNotNamed:
-        """Returns the refusal for a project with these datasets."""
-        return cls(known=f"{len(ids)}, the newest {', '.join(ids[-5:])}" if ids else "none yet")
+        """Returns the refusal for a project with these datasets, oldest first."""
+        known = f"{len(ids)}, the newest {', '.join(ids[-5:])}" if ids else "none yet"
+        return cls(known=known, newest=ids[-1] if ids else "")
 
 
 @dataclass(kw_only=True, eq=False)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
+from operations.execution import surrounding
 from operations.tuning import lifecycle
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes, inverse
@@ -72,7 +73,8 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
             found = draft_changes(git, candidate.parent_commit, around, scratch)
-            changes = [c for c in found if c.path not in around.dirty and c.path not in around.untracked]
+            about, _ = surrounding.parted(git, value, found)
+            changes = [c for c in about if c.path not in around.dirty and c.path not in around.untracked]
             restored = [shown_path(git, change.path) for change in changes]
             commit = None
             if changes:
@@ -103,7 +105,7 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
             restored_paths=restored[:50],
             kept_as=ref if commit else None,
             candidates_left=left,
-            warnings=[f"{len(found) - len(changes)} files of yours that were uncommitted before are left as they are."]
+            warnings=[f"{len(found) - len(changes)} files of yours that are no part of the draft are left as they are."]
             if len(found) > len(changes)
             else [],
             next=steps(

@@ -28,14 +28,20 @@ from storage.worktree import Surroundings, in_scope, ready, shown_path
 
 @dataclass(kw_only=True, eq=False)
 class IssueNotPlanned(AtkError):
-    """The Issue is not among those that the plan was frozen with."""
+    """The Issue is not among those that the plan was frozen with, or none is named and there are several."""
 
-    message = "{issue_id} is not in the plan of {round_id}; planned are {planned}."
-    next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
+    message = "{problem} in the plan of {round_id}; planned are {planned}. Give primary_issue_id, one of them."
+    next_calls = (
+        NextCall("prepare_candidate", {"round_id": "{round_id}", "primary_issue_id": "{first}"}),
+        NextCall("get_status", {"round_id": "{round_id}"}),
+    )
 
     round_id: str
-    issue_id: str
+    issue_id: str | None
     planned: list[str]
+    first: str
+
+    problem: str
 
 
 @dataclass(kw_only=True, eq=False)
@@ -83,8 +89,12 @@ class AdoptedChangeOverlaps(AtkError):
 class PrepareCandidateRequest(WriteRequest):
     round_id: ObjectId
     primary_issue_id: Annotated[
-        str, Field(min_length=1, description="The one Issue that the change answers: its id, or your name for it.")
-    ]
+        str | None,
+        Field(
+            min_length=1,
+            description="The one Issue that the change answers: its id or your name for it. Default: the only one.",
+        ),
+    ] = None
     paths: Annotated[
         list[str],
         Field(
@@ -204,16 +214,32 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
 def _issue(request: PrepareCandidateRequest, plan: Plan, tx: Transaction) -> Issue:
     planned = [tx.state.get(Issue, issue_id) for issue_id in plan.issue_ids]
     named = {issue.name: issue.id for issue in planned}  # a name is one Issue's within a Round
-    primary = request.primary_issue_id
-    primary = primary if primary in plan.issue_ids else named.get(primary, primary)
+    given = request.primary_issue_id
+    if given is None and len(plan.issue_ids) == 1:
+        given = plan.issue_ids[0]
+    if given is None:
+        raise _not_planned(request, plan, "No Issue is named, and there are several")
+    primary = given if given in plan.issue_ids else named.get(given, given)
     for issue_id in (primary, *request.related_issue_ids):
         if issue_id not in plan.issue_ids:
-            raise IssueNotPlanned(round_id=request.round_id, issue_id=issue_id, planned=list(plan.issue_ids))
+            raise _not_planned(request, plan, f"{issue_id} is not", issue_id)
     if request.supersedes:
         earlier = tx.state.get(Candidate, request.supersedes)
         if earlier.primary_issue_id != primary or earlier.sealed_commit is None:
             raise NotSuperseding(candidate_id=earlier.id, status=earlier.status, issue_id=earlier.primary_issue_id)
     return tx.state.get(Issue, primary)
+
+
+def _not_planned(
+    request: PrepareCandidateRequest, plan: Plan, problem: str, issue_id: str | None = None
+) -> IssueNotPlanned:
+    return IssueNotPlanned(
+        round_id=request.round_id,
+        issue_id=issue_id,
+        planned=list(plan.issue_ids),
+        first=plan.issue_ids[0],
+        problem=problem,
+    )
 
 
 def _affordable(value: Round, plan: Plan, issue: Issue, state: State) -> list[str]:

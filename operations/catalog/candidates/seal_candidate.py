@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.execution import surrounding
 from operations.reading import counted
 from operations.tuning import lifecycle, scope
 from storage import effects
@@ -71,7 +72,7 @@ def seal_candidate(request: SealCandidateRequest, context: Context) -> SealCandi
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
             around = Surroundings.model_validate(value.surroundings)
-            changes = draft_changes(git, candidate.parent_commit, around, scratch)
+            changes, own = surrounding.parted(git, value, draft_changes(git, candidate.parent_commit, around, scratch))
             if not changes:
                 raise scope.NothingChanged(round_id=value.id, candidate_id=candidate.id, parent=candidate.parent_commit)
             frame = scope.Scope(
@@ -116,6 +117,7 @@ def seal_candidate(request: SealCandidateRequest, context: Context) -> SealCandi
         run = {"round_id": value.id, "dataset_id": plan.dataset_id, "phase": "incremental"}
         response = SealCandidateResponse(
             message=f"{candidate.id} is sealed with {counted(len(changes), 'changed path')} as {revision.id}.",
+            warnings=surrounding.left_alone(own),
             round_id=value.id,
             candidate_id=candidate.id,
             revision_id=revision.id,

@@ -149,6 +149,8 @@ def _prepared(request: DiagnosticProbeRequest, context: Context, tx: Transaction
     project, state = context.project, tx.state
     configuration = state.all(ProjectRecord)[0]
     value = state.get(Round, request.round_id) if request.round_id else None
+    if value is not None:
+        lifecycle.require_awake(value, "diagnostic_probe")
     if value is not None and value.status in CLOSED:
         lifecycle.require_status(value, "diagnostic_probe", "analysis_only", "ready", "optimizing", "finalizing")
     issue = state.get(Issue, request.issue_id) if request.issue_id else None

@@ -112,6 +112,7 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
     known = _known_cases(request, context)
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
+        lifecycle.require_awake(value, "store_diagnosis")
         earlier = {i.name: i for i in tx.state.all(Issue) if i.round_id == value.id}
         ran: list[Batch | Probe] = [*tx.state.all(Batch), *tx.state.all(Probe)]
         cited = {b.id: b for b in [*ran, *tx.state.all(ImportedBatch)]}

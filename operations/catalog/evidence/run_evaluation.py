@@ -127,6 +127,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         running.UnknownCases,
         running.DatasetNotNamed,
         running.FinalSideStands,
+        running.FinalWithoutRound,
         running.NothingToValidate,
         budget.BudgetExhausted,
         ContinueOrRetry,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
-from operations.execution import kept, smoke
+from operations.execution import kept, probing, smoke
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
 from operations.execution.attending import AttendantLost
@@ -24,7 +24,9 @@ from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
 from storage.schema.datasets import Dataset
 from storage.schema.projects import Project as ProjectRecord
-from storage.worktree import read_head
+
+_PATHS = 20
+_NAMED = 5
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,6 +59,9 @@ class TryCaseRequest(Request):
 
 class TryCaseResponse(Response):
     smoke: Annotated[Smoke, Field(description="Command, end, exit code, outcome, output (masked), loading evidence.")]
+    changed_paths: Annotated[
+        list[str], Field(description="What the attempt changed in the worktree, the first 20; a run would not count.")
+    ] = []
 
 
 @operation(
@@ -91,11 +96,8 @@ def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
         raise lifecycle.NotRunnable(step="try_case")
     require_protected(record)
     case, kept_in = _case(request, context)
-    head = ("", "")
-    if not record.analysis_only:
-        with project.git() as git:
-            found = read_head(git)
-        head = (found.tree, found.commit)
+    before = probing.look(project, record)
+    head = (before.head.tree, before.head.commit) if before else ("", "")
     shown = smoke.try_project(
         record,
         context.root,
@@ -110,10 +112,21 @@ def try_case(request: TryCaseRequest, context: Context) -> TryCaseResponse:
         if shown.outcome == "completed"
         else NextCall("try_case", supply={"input": "once the agent is put right"})
     )
+    changed = probing.changed_since(project, record, before)
     return TryCaseResponse(
         message=f"The attempt ended as {shown.outcome} after {shown.duration_seconds} s. Nothing of it is kept.",
+        warnings=[_changes(changed)] if changed else [],
         smoke=shown,
+        changed_paths=changed[:_PATHS],
         next=steps(follow, NextCall("get_status")),
+    )
+
+
+def _changes(paths: list[str]) -> str:
+    named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    return (
+        f"The attempt changed the worktree: {named}. A run during which that happens is contaminated and no side of a "
+        "comparison. Put those files back, and let the agent write to {output_dir}, or have Git ignore what it writes."
     )
 
 

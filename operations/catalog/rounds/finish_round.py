@@ -226,7 +226,7 @@ def _without_baseline(
 def _at_home(git: Git, value: Round, tx: Transaction, scratch: str) -> Head:
     head = ready(git)
     lifecycle.require_at(value, head=head.commit, branch=head.branch)
-    surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch, ended=True)
+    surrounding.require_clean(git, value, tx.state.all(ProjectRecord)[0], scratch)
     return head
 
 

@@ -111,7 +111,7 @@ def _pause(request: TransitionRoundRequest, context: Context, tx: Transaction, v
         with context.project.git() as git, context.project.scratch(f"pause-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
-            found = draft_changes(git, value.current_commit, around, scratch)
+            found, _ = surrounding.parted(git, value, draft_changes(git, value.current_commit, around, scratch))
             changes = tuple(c for c in found if c.path not in around.dirty and c.path not in around.untracked)
             paths = [shown_path(git, change.path) for change in changes]
             if changes:

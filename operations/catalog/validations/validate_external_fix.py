@@ -50,6 +50,7 @@ def validate_external_fix(request: ValidateExternalFixRequest, context: Context)
     """
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
+        lifecycle.require_awake(value, "validate_external_fix")
         if value.external_fix is None or value.plan_digest is None:
             raise NoExternalFix(round_id=value.id)
         lifecycle.require_status(value, "validate_external_fix", "finalizing")

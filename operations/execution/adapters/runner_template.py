@@ -2,7 +2,8 @@
 
 ATK copies it to `.atk/adapters/runner.py` and pins it by its digest. It runs on the target's own Python, 3.9 or newer,
 and uses the standard library only. What the callable returns is the output: text as it is, anything else as JSON. What
-it prints goes to stderr. Exit codes: 0 completed, 1 the agent's error, 75 infrastructure.
+it prints goes to stderr. Exit codes: 0 completed, 1 the agent's error, 75 infrastructure. The call is made in a child
+of this process, which says through a pipe that the callable came back: without that word exit code 0 is no success.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib
 import inspect
 import json
 import os
+import signal
 import sys
 import traceback
 
@@ -21,7 +23,40 @@ COMPLETED, AGENT_ERROR, INFRA_ERROR = 0, 1, 75
 
 
 def main() -> int:
-    """Makes the attempt and returns the exit code that says how it went."""
+    """Makes the attempt in a child and returns the exit code that says how it went."""
+    if not hasattr(os, "fork"):
+        return attempt(None)
+    heard, said = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(heard)
+        return attempt(said)
+    os.close(said)
+    for passed in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the child gets it too, and how that ends counts
+        signal.signal(passed, signal.SIG_IGN)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os.set_blocking(heard, False)
+    if os.WEXITSTATUS(status) == COMPLETED and not came_back(heard):
+        sys.stderr.write("The process ended before the callable came back (os._exit or exec), so there is no answer.\n")
+        return AGENT_ERROR
+    return os.WEXITSTATUS(status)
+
+
+def came_back(heard: int) -> bool:
+    """Whether the child said that the callable returned and its answer is written."""
+    try:
+        return bool(os.read(heard, 1))
+    except BlockingIOError:  # whatever it left running holds the pipe
+        return False
+
+
+def attempt(said: int | None) -> int:
+    """Calls the callable, writes its answer, and says so. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Call an agent's function with one Case.")
     for name in ("call", "input-file", "attachments-file", "output-dir", "events-file", "case-id", "repeat-index"):
         parser.add_argument("--" + name, required=True)
@@ -48,6 +83,8 @@ def main() -> int:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     with open(stdout, "wb") as file:
         file.write(encoded(text))
+    if said is not None:
+        os.write(said, b".")
     return COMPLETED
 
 

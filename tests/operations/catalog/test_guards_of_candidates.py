@@ -104,6 +104,7 @@ GUARDS = [
     Guard("prepare_candidate", "drafted", "candidate_pending", PREPARE, facts=C),
     Guard("prepare_candidate", "frozen", "budget_exhausted", PREPARE, spent, {"unit": "candidates", "left": 0}),
     Guard("prepare_candidate", "frozen", "issue_not_planned", {**R, "primary_issue_id": "issue-1-none"}),
+    Guard("prepare_candidate", "frozen", "issue_not_planned", R, facts={"issue_id": None, "round_id": "{round_id}"}),
     Guard("prepare_candidate", "frozen", "issue_not_planned", {**PREPARE, "related_issue_ids": ["issue-1-none"]}),
     Guard(
         "prepare_candidate",

@@ -73,6 +73,7 @@ def clashing_without_round(target):
 
 
 GUARDS = [
+    Guard("run_evaluation", "stored", "final_without_round", {**HEAD, "phase": "final"}),
     Guard("initialize_project", "stored", "already_initialized", READY),
     Guard("initialize_project", "blank", "legacy_store", READY, legacy, {"found": ["project.json"]}),
     Guard("initialize_project", "blank", "not_a_repository", READY, no_git),

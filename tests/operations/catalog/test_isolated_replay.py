@@ -279,6 +279,37 @@ def test_a_draft_and_edits_of_the_users_do_not_hinder_an_isolated_run_and_are_no
     assert places(tmp_path) == []
 
 
+def test_edits_outside_the_scope_are_the_users_through_a_whole_candidate_of_an_isolated_round(tmp_path):
+    target = Odd(tmp_path / "a", allowed_paths=["prompt.txt"])
+    value = target.frozen(replay="isolated")
+    named = {"round_id": value.id}
+
+    def own():
+        assert target.read("renamed.sh") == "edited by the user\n"
+        assert target.read("loose.txt") == "edited too\n"
+
+    target.write("renamed.sh", "edited by the user\n")
+    target.write("loose.txt", "edited too\n")
+    first = target.call("prepare_candidate", **named, primary_issue_id=value.issue_ids[0])
+    target.write("prompt.txt", "a first try\n")
+    cancelled = target.call("cancel_draft", **named, candidate_id=first.candidate_id, reason="a test")
+    assert cancelled.restored_paths == ["prompt.txt"]
+    own()
+    second = target.call("prepare_candidate", **named, primary_issue_id=value.issue_ids[0])
+    target.write("prompt.txt", "a second try\n")
+    for action in ("pause", "resume"):
+        moved = target.call("transition_round", **named, action=action, reason="a test")
+        assert moved.changed_paths == ["prompt.txt"]
+        own()
+    sealed = target.call("seal_candidate", **named, candidate_id=second.candidate_id)
+    assert sealed.changed_paths == ["prompt.txt"]
+    assert "renamed.sh" in sealed.warnings[0]
+    one = {**named, "candidate_id": second.candidate_id, "reason": "a test"}
+    target.call("decide_candidate", **one, action="reject", validation_missing_reason="a test")
+    own()
+    assert target.read("prompt.txt") != "a second try\n"
+
+
 @pytest.mark.parametrize(("replay", "code"), [("isolated", None), ("in_place", "surroundings_changed")])
 def test_edits_outside_the_scope_hinder_the_end_of_a_round_only_where_it_ran_among_them(tmp_path, replay, code):
     target = Odd(tmp_path / "a", allowed_paths=["prompt.txt"])

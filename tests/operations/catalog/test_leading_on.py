@@ -66,6 +66,14 @@ def test_an_issue_is_found_by_the_name_that_its_caller_gave(at):
     assert made.issue_id == target.issue_id
 
 
+def test_the_only_issue_of_a_plan_needs_no_name_and_a_refusal_names_one_of_several_in_its_round(at):
+    target = at("frozen")
+    error = target.refusal("prepare_candidate", round_id=target.round_id)
+    assert error.next[0].arguments == {"round_id": target.round_id, "primary_issue_id": target.issue_id}
+    with_plan(target, issue_ids=(target.other_issue_id,))
+    assert target.call("prepare_candidate", round_id=target.round_id).issue_id == target.other_issue_id
+
+
 def test_a_candidate_whose_side_cannot_be_paid_is_refused(at):
     target = at("frozen")
     reserve = 2 * budget.side(target.round.plan)

@@ -5,10 +5,12 @@ import stat
 
 import pytest
 
-from operations.tuning.lifecycle import FOLLOWS
+from operations.definition import Effect
+from operations.registry import all_operations
+from operations.tuning.lifecycle import FOLLOWS, WHILE_PAUSED
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import CLOSED, Round
-from tests.operations.catalog.stages import tree_of
+from tests.operations.catalog.stages import issue, tree_of
 from tests.support.projects import FIX, PROMPT
 
 
@@ -73,7 +75,7 @@ def test_paused_round_runs_and_decides_nothing_and_says_how_it_goes_on(at):
     named = {"round_id": target.round_id}
     one = {**named, "candidate_id": target.candidate_id}
     both = {"left_assessment_id": target.left_assessment_id, "right_assessment_id": target.right_assessment_id}
-    for tool, arguments in {
+    calls = {
         "run_evaluation": {**named, "revision_id": target.b0},
         "prepare_candidate": {**named, "primary_issue_id": target.issue_id},
         "seal_candidate": one,
@@ -84,10 +86,23 @@ def test_paused_round_runs_and_decides_nothing_and_says_how_it_goes_on(at):
         "finish_round": {**named, "action": "close_without_adoption", "reason": "x"},
         "freeze_round": named,
         "transition_round": {**named, "action": "pause", "reason": "x"},
-    }.items():
+        "next_judgements": named,
+        "store_diagnosis": {**named, "issues": [issue("more", "refund-1")]},
+        "diagnostic_probe": {**named, "probe_authorization_id": "any", "question": "x"},
+        "validate_external_fix": {**named, "assessment_id": target.left_assessment_id},
+    }
+    of_a_round = {
+        name
+        for name, operation in all_operations().items()
+        if "round_id" in operation.request.model_fields and operation.effect is not Effect.READ
+    }
+    assert of_a_round - set(calls) <= WHILE_PAUSED
+    before = target.facts()
+    for tool, arguments in calls.items():
         error = target.refusal(tool, **arguments)
         assert error.code == "wrong_round_status", tool
         assert error.next[0].arguments == {**named, "action": "resume"}, tool
+    assert not target.changed_since(before)
     status = target.call("get_status")
     assert status.next[0].tool == "transition_round"
     assert status.round["paused"]["from_status"] == "optimizing"

@@ -70,3 +70,20 @@ def test_damaged_kept_bytes_are_named(target):
     os.unlink(os.path.join(folder, name))
     with pytest.raises(AtkError, match=r"letter\.txt of the Case long, is missing"):
         target.call("try_case", dataset_id=dataset_id, case_id="long")
+
+
+MEDDLER = "import sys; open('prompt.txt', 'a').write('more'); open('left.txt', 'w').write('x'); print('done')"
+
+
+def test_an_attempt_that_changes_the_worktree_says_which_files_and_what_that_means_for_a_run(tmp_path):
+    made = Target(tmp_path / "target", initialize=False)
+    made.initialize(command=[sys.executable, "-c", MEDDLER, "{input}"], components=[])
+    tried_once = made.call("try_case", input="x")
+    assert (tried_once.smoke.outcome, tried_once.changed_paths) == ("completed", ["left.txt", "prompt.txt"])
+    assert "is contaminated" in tried_once.warnings[0]
+    again = made.call("try_case", input="x")
+    assert again.changed_paths == ["prompt.txt"], "what was there before as it is now is no change"
+
+
+def test_an_attempt_that_leaves_the_worktree_alone_warns_of_nothing(target):
+    assert target.call("try_case", input="x").changed_paths == []

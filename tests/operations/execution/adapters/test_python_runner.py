@@ -2,6 +2,7 @@
 
 import ast
 import os
+import signal
 import sys
 
 import pytest
@@ -43,6 +44,24 @@ def limited(value):
 
 def leaves(value):
     raise SystemExit(value)
+
+def vanishes(value):
+    import os
+    os.write(1, b"not an answer")
+    os._exit(value)
+
+def becomes(value):
+    import os
+    os.execv("/bin/true", ["/bin/true"])
+
+def dies(value):
+    import os
+    os.kill(os.getpid(), value)
+
+def leaves_one_running(value):
+    import subprocess, sys
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], close_fds=False)
+    return "left"
 
 def closes(value):
     import sys
@@ -133,6 +152,30 @@ def test_leaving_the_process_in_place_of_an_answer_is_never_a_success(call, code
     assert ("sys.exit" in record.stderr_tail) == (not code)
 
 
+@pytest.mark.parametrize(("code", "status"), [(0, "agent_error"), (3, "agent_error"), (75, "infra_error")])
+def test_ending_the_process_behind_pythons_back_is_never_a_success(call, code, status):
+    record = call("vanishes", [code])
+    assert (record.execution.status, record.output) == (status, "")
+    assert ("before the callable came back" in record.stderr_tail) == (not code)
+
+
+def test_becoming_another_program_is_never_a_success(call):
+    record = call("becomes")
+    assert record.execution.status == "agent_error"
+    assert "exec" in record.stderr_tail
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_callable_that_dies_by_a_signal_ends_the_attempt_by_it(call, number):
+    execution = call("dies", [int(number)]).execution
+    assert (execution.status, execution.signal) == ("agent_error", number)
+
+
+def test_what_a_callable_leaves_running_does_not_take_its_answer(call):
+    record = call("leaves_one_running")
+    assert (record.execution.status, record.output) == ("completed", "left")
+
+
 def test_a_module_that_leaves_the_process_while_it_is_imported_is_the_agents_error(bench, call):
     with open(os.path.join(bench.target, "script.py"), "w") as file:
         file.write("import sys\nsys.exit()\n")
@@ -177,5 +220,16 @@ def test_the_script_is_written_for_python_3_9():
     source = process.runner_template().decode()
     ast.parse(source, feature_version=(3, 9))
     imported = {a.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for a in node.names}
-    assert imported <= {"argparse", "asyncio", "contextlib", "importlib", "inspect", "json", "os", "sys", "traceback"}
+    assert imported <= {
+        "argparse",
+        "asyncio",
+        "contextlib",
+        "importlib",
+        "inspect",
+        "json",
+        "os",
+        "signal",
+        "sys",
+        "traceback",
+    }
     assert runner_template.INFRA_ERROR == process.INFRA_ERROR
