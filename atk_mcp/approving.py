@@ -44,8 +44,10 @@ def approve(root: str, approval_id: str | None, *, decline: bool) -> bool:
         if at_terminal() is None:
             raise NoTerminal
         decline = _ask_text(found.question) != "accept"
-    made = confirming.answer(project, found.id, approve=not decline, at=project.clock())
+    made, warnings = confirming.answer(project, found.id, approve=not decline, at=project.clock())
     say(f"{made.id} is {made.status}." + ("" if decline else " It serves for one call: let the agent make it again."))
+    for line in warnings:
+        complain(f"warning: {line}")
     return not decline
 
 

@@ -70,21 +70,27 @@ def _install(given: argparse.Namespace) -> int:
 
 def _approve(given: argparse.Namespace) -> int:
     from atk_mcp.approving import approve  # noqa: PLC0415 - --help needs no store
+    from storage.project import StorageFailed  # noqa: PLC0415 - as above
 
     try:
         allowed = approve(project_folder(given), given.approval_id, decline=given.decline)
     except AtkError as error:
         return refused(error, as_json=False)
+    except OSError as error:
+        return refused(StorageFailed.of(error), as_json=False)
     return OK if allowed or given.decline else REFUSED
 
 
 def _verify(given: argparse.Namespace) -> int:
     from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
+    from storage.project import StorageFailed  # noqa: PLC0415 - as above
 
     try:
         clean = verified(project_folder(given), as_json=given.json)
     except AtkError as error:
         return refused(error, as_json=given.json)
+    except OSError as error:
+        return refused(StorageFailed.of(error), as_json=given.json)
     return OK if clean else REFUSED
 
 

@@ -138,8 +138,8 @@ def waiting(state: State) -> list[Approval]:
     return [approval for approval in state.all(Approval) if approval.status == "open"]
 
 
-def answer(project: Project, approval_id: str, *, approve: bool, at: str) -> Approval:
-    """Records a person's answer.
+def answer(project: Project, approval_id: str, *, approve: bool, at: str) -> tuple[Approval, list[str]]:
+    """Records a person's answer. Returns the question with it, and warnings.
 
     Raises:
         UnknownObject: There is no such question.
@@ -154,5 +154,5 @@ def answer(project: Project, approval_id: str, *, approve: bool, at: str) -> App
         if found.status != "open":
             raise ApprovalAnswered(approval_id=approval_id, status=found.status)
         made = tx.put(found.model_copy(update={"status": status, "answered_at": at}))
-        tx.commit(AskedResponse(message=f"{approval_id} is {status}.", approval_id=approval_id))
-        return made
+        told = tx.commit(AskedResponse(message=f"{approval_id} is {status}.", approval_id=approval_id))
+        return made, told.warnings

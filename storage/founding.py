@@ -13,6 +13,7 @@ from storage.lock import Held
 from storage.masking import Masker, create_key, load_key
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call
+from storage.views import place, render
 
 KEY = "mask.key"
 """The key of masks, which makes equal secrets equal."""
@@ -53,5 +54,6 @@ def write_new_store(staging: str, call: Call, record: ProjectRecord, response: M
         if call.request_id is not None:
             body["request_id"] = call.request_id
         Journal(store).append(prepare(body, Position(0, digest, 0, len(frame))), Held(call.operation))
+        store.replace(place(record), render(record, 1))
         for path in ("journal", ""):
             store.sync(path)

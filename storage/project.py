@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -104,6 +104,8 @@ class Project:
         self.mask_key = load_key(store.full(KEY))
         self.unresolved: list[recovery.Unresolved] = []
         self.edited_views: list[str] = []
+        self.unwritten: list[str] = []
+        """A warning for each view that a recovery could not write."""
 
     @classmethod
     def open(cls, root: str) -> Project:
@@ -248,14 +250,15 @@ class Project:
             before = state
             state, self.unresolved = recovery.recover(self, state, held)
             changed = [key for key, number in state.written.items() if before.written.get(key) != number]
-            views.write(self.store, state, changed)
+            self.unwritten = self.show(state, changed)
         else:
-            self.unresolved = []
+            self.unresolved, self.unwritten = [], []
         if not self._tidied:
             segments.tidy(self.store)
             recovery.tidy(self, state)
-            self.edited_views, _ = views.rebuild(self.store, state)
-            self._tidied = True  # only now: what was found damaged refuses the next change as well
+            self.edited_views, failed = views.rebuild(self.store, state)
+            self.unwritten += failed
+            self._tidied = not failed  # only now: what was found damaged refuses the next change as well
         if segments.due(self.store, state):
             segments.rotate(self, state, held, self.clock())
             state = self.catch_up(held)
@@ -280,8 +283,15 @@ class Project:
             if state is None:
                 return False
             changed = [key for key, n in state.written.items() if before.written.get(key) != n]
-            views.write(self.store, state, changed)
+            self.show(state, changed)
             return True
+
+    def show(self, state: State, changed: Iterable[tuple[str, str]]) -> list[str]:
+        """Writes the views of `changed`; the next change tries again. Returns a warning for each that failed."""
+        warnings = views.write(self.store, state, changed)
+        if warnings:
+            self._tidied = False
+        return warnings
 
     def append(self, body: dict[str, Any], held: Held) -> State:
         """Appends one record, and takes it into the state."""

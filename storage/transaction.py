@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel
 
-from storage import effects, views
+from storage import effects
 from storage.errors import AtkError, NextCall
 from storage.files import Stored
 from storage.frames import canonical
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 ARGUMENTS_LIMIT = 64 * 1024
 """Bytes of masked arguments that a journal record carries; of longer ones it keeps the digest and the size."""
+
+
+SHOWN = 3
+"""Warnings of views that a recovery could not write; the next change tries them all again."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,6 +61,16 @@ class ResourceBusy(AtkError):
 
     resource: str
     holder: str
+    batch_id: str = ""
+    """The batch whose run it is that has to end, where it is one."""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """A run is waited for, or stopped."""
+        if not self.batch_id:
+            return super().next
+        named = {"batch_id": self.batch_id}
+        return (NextCall("wait_for_batch", named), NextCall("stop_batch", named), NextCall("get_status"))
 
 
 class Replayed(Exception):
@@ -167,7 +181,8 @@ class Pending:
             body = {"kind": kind, "intent": self.number, "op": self.call.operation, "at": self.call.at}
             state = self.project.append({**body, **({"reason": reason} if reason else {})}, held)
             self.project.forget(self.owner.nonce)
-            return state.position.number, views.write(self.project.store, state, _newer(before, state))
+            warnings = self.project.show(state, _newer(before, state))
+            return state.position.number, [*self.project.unwritten[:SHOWN], *warnings]
 
 
 @dataclass
@@ -242,7 +257,8 @@ class Transaction:
         claimed = self.state.claimed()
         for claim in claims:
             if claim in claimed:
-                raise ResourceBusy(resource=claim, holder=claimed[claim])
+                run = self.state.run_on(claim)
+                raise ResourceBusy(resource=claim, holder=claimed[claim], batch_id=run.batch_id if run else "")
 
     def commit(self, answer: AnswerT) -> AnswerT:
         """Appends the operation's record: the commit point. Returns `answer` with its record's number."""
@@ -278,7 +294,8 @@ class Transaction:
         # where it is not, the next call takes the folders away.
         self._placed.clear()
         self._state = self.project.append(body, self._held)
-        return self.state.position.number, views.write(self.project.store, self.state, _newer(before, self.state))
+        warnings = self.project.show(self.state, _newer(before, self.state))
+        return self.state.position.number, [*self.project.unwritten[:SHOWN], *warnings]
 
     def _body(self, answer: Answer) -> dict[str, Any]:
         masker = self.project.masker
