@@ -61,6 +61,11 @@ class OpenRun:
     at: str
     details: Mapping[str, Any]
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the run relies on for as long as it goes on."""
+        return tuple(self.details.get("claims", ("worktree",)))
+
 
 @dataclass(frozen=True)
 class State:
@@ -101,11 +106,15 @@ class State:
         found = {claim: f"{i.operation} (record {i.number})" for i in self.intents.values() for claim in i.claims}
         for run in self.runs.values():
             holder = f"the run of {run.batch_id} (record {run.number})"
-            found |= dict.fromkeys(run.details.get("claims", ("worktree",)), holder)
+            found |= dict.fromkeys(run.claims, holder)
         for probe in self.all(Probe):
             if probe.status == "running" and probe.leases_worktree:
                 found["worktree"] = f"{probe.id} (record {self.written[Probe.kind, probe.id]})"
         return found
+
+    def run_on(self, claim: str) -> OpenRun | None:
+        """Returns the run that relies on `claim`, if one does."""
+        return next((run for run in self.runs.values() if claim in run.claims), None)
 
 
 def apply(state: State, frame: Frame, path: str) -> State:

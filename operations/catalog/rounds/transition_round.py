@@ -196,7 +196,7 @@ def _require_idle(tx: Transaction, value: Round) -> None:
     tx.require_free(value.id)
     for run in tx.state.runs.values():  # one that runs apart holds neither the worktree nor the Round
         if tx.state.get(Batch, run.batch_id).round_id == value.id:
-            raise ResourceBusy(resource=value.id, holder=f"the run of {run.batch_id}")
+            raise ResourceBusy(resource=value.id, holder=f"the run of {run.batch_id}", batch_id=run.batch_id)
 
 
 def _response(  # noqa: PLR0913, PLR0917 - what a step says

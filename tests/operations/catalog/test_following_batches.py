@@ -129,6 +129,8 @@ def test_worktree_is_busy_while_a_run_relies_on_it(slow):
         error = slow.refusal(operation, **arguments)
         assert error.code == "resource_busy"
         assert batch_id in error.facts["holder"]
+        assert (error.next[0].tool, error.next[0].arguments) == ("wait_for_batch", {"batch_id": batch_id})
+        assert error.next[1].tool == "stop_batch"
     assert slow.call("store_dataset", source="cases.csv").case_count == 6
     slow.write("release", "")
     assert slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=100).status == "sealed"
