@@ -1,7 +1,7 @@
 /* crashtrace: run a command and its descendants under ptrace+seccomp; act at the N-th file-changing
  * system call (counted over ALL its processes, only for paths under -r ROOT).
  *
- *   crashtrace -r ROOT [-r ROOT2] [-n N] [-m MODE] [-e ERRNO] [-f FRAC%] [-S] [-l LOG] [-D DATA] -- cmd args
+ *   crashtrace -r ROOT [-r ROOT2] [-n N] [-m MODE] [-e ERRNO] [-f FRAC%] [-S|-A] [-l LOG] [-D DATA] -- cmd args
  *   crashtrace -r ROOT ... -p PID      a process that waits; "attached" on stdout says that it may call
  *                                      install_filter() (this file, built as a shared library) and go on
  *
@@ -10,7 +10,7 @@
  *       kill     SIGKILL every traced process just before call N runs
  *       killone  SIGKILL only the process that makes call N; the others live on
  *       torn     let write N store only FRAC% of its bytes, then SIGKILL every process
- *       error    call N fails with ERRNO (-S: and so does every later space-taking call)
+ *       error    call N fails with ERRNO (-S: and so does every later space-taking call; -A: every later call)
  *       short    write N stores FRAC% of its bytes and returns that count (legal POSIX)
  * exit status: the command's own; 137 where we killed it; 125 usage/trace trouble.
  * Linux x86_64, kernel >= 4.8. Kills only processes it started (its own tracees).
@@ -186,17 +186,17 @@ match:
     if (iswr && a[2] > 1) { unsigned long k = a[2] * frac / 100; if (k == 0) k = 1; if (k >= a[2]) k = a[2] - 1; r.rdx = k; ptrace(PTRACE_SETREGS, pid, 0, &r); if (mode[0] == 't') { t->want_exit = 2; return 1; } return 0; }
     if (mode[0] == 't') { kill_all(); return 0; }
   }
-  if (!strcmp(mode, "error") && (hit || (tripped && sticky && s->space))) { tripped = 1; r.orig_rax = -1; r.rax = -err_no; ptrace(PTRACE_SETREGS, pid, 0, &r); return 0; }
+  if (!strcmp(mode, "error") && (hit || (tripped && sticky && (s->space || sticky > 1)))) { tripped = 1; r.orig_rax = -1; r.rax = -err_no; ptrace(PTRACE_SETREGS, pid, 0, &r); return 0; }
   if (record) { t->want_exit = 1; t->idx = count_; if (s->nr == SYS_sendfile || s->nr == SYS_copy_file_range) { t->want_exit = 3; snprintf(t->path, sizeof t->path, "%s", p1); } return 1; }
   return 0;
 }
 
 int main(int c, char **v) {
   int o; const char *lp = 0, *dp = 0; pid_t kid = 0;
-  while ((o = getopt(c, v, "+r:n:m:e:f:l:D:p:S")) != -1) switch (o) {
+  while ((o = getopt(c, v, "+r:n:m:e:f:l:D:p:SA")) != -1) switch (o) {
     case 'r': { char *p = realpath(optarg, 0); if (nroots < 8) roots[nroots++] = p ? p : optarg; } break;
     case 'n': target = atol(optarg); break; case 'm': mode = optarg; break; case 'e': err_no = atoi(optarg); break;
-    case 'f': frac = atoi(optarg); break; case 'l': lp = optarg; break; case 'D': dp = optarg; break; case 'S': sticky = 1; break; case 'p': kid = atoi(optarg); break; default: return 125; }
+    case 'f': frac = atoi(optarg); break; case 'l': lp = optarg; break; case 'D': dp = optarg; break; case 'S': sticky = 1; break; case 'A': sticky = 2; break; case 'p': kid = atoi(optarg); break; default: return 125; }
   if (optind >= c && !kid) { fprintf(stderr, "crashtrace: no command\n"); return 125; }
   record = !strcmp(mode, "record");
   if (lp && !(lg = fopen(lp, "w"))) { perror(lp); return 125; }

@@ -7,6 +7,7 @@ of this process, forked when everything is imported and no project is open: as f
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import os
@@ -15,9 +16,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crashtrace.c")
 
@@ -35,8 +38,9 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class Point:
-    """One file-changing call: its name, its paths, and how many bytes it was to write (-1: none)."""
+    """One file-changing call: its process, its name, its paths, and how many bytes it was to write (-1: none)."""
 
+    pid: int
     name: str
     path: str
     target: str
@@ -47,32 +51,33 @@ class Point:
         """Whether it can store a part of what it was given."""
         return self.name in ("write", "pwrite64") and self.size > 1
 
+    @property
+    def flushes(self) -> bool:
+        """Whether it promises that something is on the disk."""
+        return self.name in ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range")
+
     def __str__(self) -> str:
         return f"{self.name} {self.path}" + (f" -> {self.target}" if self.target else "")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a command: its exit status (128 + signal when killed) and what it had printed."""
+    """What came of a command: its exit status (128 + signal when killed), what it had printed, and its process."""
 
     status: int
     stdout: str
     stderr: str
     points: tuple[Point, ...] = ()
+    pid: int = 0
 
 
 class Tracer:
-    """`crashtrace`, built in `folder`. `root` is the folder whose changes count."""
+    """`crashtrace`, with its notes in `folder`. `root` is the folder whose changes count."""
 
     def __init__(self, folder: str, root: str) -> None:
         self.folder = folder
         self.root = root
-        self._program = os.path.join(folder, "crashtrace")
-        library = os.path.join(folder, "crashtrace.so")
-        compiler = ["gcc", "-O2", "-Wno-format-truncation", SOURCE]
-        subprocess.run([*compiler, "-o", self._program], check=True, capture_output=True)
-        subprocess.run([*compiler, "-shared", "-fPIC", "-o", library], check=True, capture_output=True)
-        self._library = ctypes.CDLL(library)
+        self._program, self._library = _built()
 
     def count(self, command: Callable[[], int]) -> Ran:
         """Runs `command` without a fault."""
@@ -93,13 +98,15 @@ class Tracer:
         return os.path.join(self.folder, "calls.data")
 
     def fault(self, command: Callable[[], int], mode: str, at: int) -> Ran:
-        """Runs `command` with a fault at call `at`: kill, torn, short, or the name of an errno.
+        """Runs `command` with a fault at call `at`: kill, killone, torn, short, or the name of an errno.
 
-        An errno with a `+` fails every later call that takes space, too: the disk stays full.
+        An errno with a `+` fails every later call that takes space, too: the disk stays full. With EROFS+ every
+        later call fails.
         """
         if hasattr(errno, mode.rstrip("+")):
             number = str(getattr(errno, mode.rstrip("+")))
-            sticky = ("-S",) if mode.endswith("+") else ()
+            lasting = "-A" if mode == "EROFS+" else "-S"
+            sticky = (lasting,) if mode.endswith("+") else ()
             return self.run(command, "error", options=("-n", str(at), "-e", number, *sticky))
         return self.run(command, mode, options=("-n", str(at)))
 
@@ -121,7 +128,7 @@ class Tracer:
             tracer.kill()
             tracer.wait()
             ran = child.ended()
-        return Ran(ran.status, ran.stdout, ran.stderr, tuple(self._points()))
+        return replace(ran, points=tuple(self._points()), pid=child.pid)
 
     def _points(self) -> list[Point]:
         found = []
@@ -130,11 +137,28 @@ class Tracer:
                 parts = line.rstrip("\n").split("\t")
                 if parts[0].isdigit() and parts[0] != "0":
                     target = "" if parts[4] == "-" else self._short(parts[4])
-                    found.append(Point(parts[2], self._short(parts[3]), target, int(parts[7])))
+                    found.append(Point(int(parts[1]), parts[2], self._short(parts[3]), target, int(parts[7])))
         return found
 
     def _short(self, quoted: str) -> str:
         return os.path.relpath(urllib.parse.unquote(quoted), self.root)
+
+
+@cache
+def _built() -> tuple[str, ctypes.CDLL]:
+    """Builds `crashtrace` as a program and as a library, once a process."""
+    folder = tempfile.mkdtemp(prefix="crashtrace-")
+    atexit.register(_removed, folder, os.getpid())
+    program, library = os.path.join(folder, "crashtrace"), os.path.join(folder, "crashtrace.so")
+    compiler = ["gcc", "-O2", "-Wno-format-truncation", SOURCE]
+    subprocess.run([*compiler, "-o", program], check=True, capture_output=True)
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", library], check=True, capture_output=True)
+    return program, ctypes.CDLL(library)
+
+
+def _removed(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Child:

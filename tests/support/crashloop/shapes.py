@@ -1,0 +1,58 @@
+"""What a store holds, told so that two stores in which the same was done are equal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from storage.projection import State
+
+_ID = re.compile(r"\b([a-z_]+)-[1-9][0-9]*-[0-9a-z]{4}\b")
+_DIGEST = re.compile(r"\b[0-9a-f]{12,64}\b")
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.:+Z]*")
+_COUNTED = re.compile(r"(record|position|number|_ns|seconds|bytes|seed)$")
+"""Fields whose numbers depend on when something was done, or on what else was."""
+
+
+def shape(state: State) -> Any:
+    """Returns every object with its ids numbered by kind, and without digests and times."""
+    known: dict[str, str] = {}
+    objects = {kind: [r.model_dump(mode="json") for r in made.values()] for kind, made in state.objects.items()}
+    found = {kind: [_plain(value, known) for value in values] for kind, values in sorted(objects.items())}
+    return {**found, "files": sorted(_text(path, known) for path in state.files)}
+
+
+def _plain(value: Any, known: dict[str, str], name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {_text(str(k), known): _plain(v, known, str(k)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v, known, name) for v in value]
+    if isinstance(value, str):
+        return _text(value, known)
+    if isinstance(value, int | float) and not isinstance(value, bool) and _COUNTED.search(name):
+        return 0
+    return value
+
+
+def _text(value: str, known: dict[str, str]) -> str:
+    def numbered(found: re.Match[str]) -> str:
+        kind = found[1]
+        return known.setdefault(found[0], f"{kind}~{sum(name.startswith(f'{kind}~') for name in known.values()) + 1}")
+
+    return _TIME.sub("<time>", _DIGEST.sub("<digest>", _ID.sub(numbered, value)))
+
+
+def differences(wanted: Any, found: Any, at: str = "") -> str:
+    """Names the first places at which two shapes differ."""
+    return "; ".join(_differences(wanted, found, at)[:4])
+
+
+def _differences(wanted: Any, found: Any, at: str) -> list[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        both = [name for name in wanted if name in found]
+        here = [f"{at}.{name} is there once only" for name in wanted.keys() ^ found.keys()]
+        return here + [line for name in both for line in _differences(wanted[name], found[name], f"{at}.{name}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        pairs = enumerate(zip(wanted, found, strict=True))
+        return [line for n, (a, b) in pairs for line in _differences(a, b, f"{at}[{n}]")]
+    return [] if wanted == found else [f"{at} is {str(found)[:120]} and not {str(wanted)[:120]}"]

@@ -1,0 +1,40 @@
+"""Whether a call that met an error of the disk kept silent about it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.support.crashloop.tracer import Ran
+
+_HARMLESS = re.compile(r"(^|/)\.atk/(owners|work|lock)(/|$)|(^|/)\.staging-")
+"""Places that are nobody's once the call has ended: what stays there is taken away by the next one."""
+
+_VIEW = re.compile(r"/\.[^/]+\.json\.new$|/\.atk/[a-z]+$")
+
+
+def swallowed(ran: Ran, at: int, refused: str) -> str:
+    """Returns what was swallowed, or nothing. `refused` is the code of the refusal that the call is to end with.
+
+    A call that answers as if nothing had been, without a warning, has met an error that does not matter: leftovers
+    that could not be taken away. A flush that failed always matters.
+    """
+    as_if_nothing_had_been = f"[{refused}]" in ran.stderr if refused else ran.status == 0
+    if not as_if_nothing_had_been or len(ran.points) < at or _warned(ran):
+        return ""
+    point = ran.points[at - 1]
+    if refused and not point.flushes and _VIEW.search(point.path):
+        return ""  # a refusal has no warnings; the next change writes the view
+    if not point.flushes and (_HARMLESS.search(point.path) or point.name in ("unlink", "unlinkat", "rmdir")):
+        return ""
+    return f"an error of {point} was swallowed: {ran.stdout[-200:]}"
+
+
+def _warned(ran: Ran) -> bool:
+    if "warning: " in ran.stderr:
+        return True
+    try:
+        answer = json.loads(ran.stdout)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and bool(answer.get("warnings"))
