@@ -4,8 +4,9 @@
 
 Mixed calls of a day, seeded: status, reading, searching, small datasets and imports, runs and judgements, and the
 calls of a Round from opening to closing, with candidates that are sealed, put back and cancelled. Every figure is of
-the server's own process: resident memory, open files, threads, living processes, milliseconds a call; and what a new
-process replays to open the store. What is stored grows, and the state of it in memory with it, so both are shown for
+the server's own process: resident memory, open files, threads, living processes, milliseconds of processor time a call
+(with that of the git processes it waited for, so that other work on the machine does not count); and what a new process
+replays to open the store. What is stored grows, and the state of it in memory with it, so both are shown for
 each thousand objects too; what is replayed and the files that are open may not grow.
 """
 
@@ -68,7 +69,7 @@ class Window:
     replayed: int = 0
     """Bytes of the journal that a new process reads to know the state."""
     opening: float = 0.0
-    """Milliseconds in which a new process reads the store."""
+    """Milliseconds of processor time in which a new process reads the store."""
     refusals: list[str] = field(default_factory=list)
 
 
@@ -194,6 +195,12 @@ def working_in(folder: str) -> list[int]:
     return found
 
 
+def spent(process: int) -> float:
+    """Returns the milliseconds of processor time of a process and of the children it waited for (proc(5), 14 to 17)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="latin-1").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
 def server_of(folder: str) -> int:
     """Returns the process of the server that works in `folder`."""
     for process in working_in(folder):
@@ -211,16 +218,16 @@ def measure(window: Window, process: int, target: Target) -> None:
     window.files = len(os.listdir(f"/proc/{process}/fd"))
     window.processes = len([other for other in working_in(target.root) if other != process])
     store = os.path.join(target.root, ATK)
-    begun = time.perf_counter()
+    begun = time.process_time()
     with Folder(store) as folder:
         state = Project(target.root, folder).state()
-    window.opening = (time.perf_counter() - begun) * 1000
+    window.opening = (time.process_time() - begun) * 1000
     window.objects = sum(map(len, state.objects.values()))
     window.records, window.segment = state.position.number + 1, state.position.segment
     window.replayed = os.path.getsize(os.path.join(store, segment_path(state.position.segment)))
 
 
-async def soak(target: Target, calls: int, size: int, show: Callable[[int], None]) -> list[Window]:
+async def soak(target: Target, calls: int, size: int, show: Callable[[list[Window]], None]) -> list[Window]:
     """Makes the calls and returns the windows."""
     day, windows = Day(target, seed=7), []
     server = StdioServerParameters(
@@ -229,13 +236,14 @@ async def soak(target: Target, calls: int, size: int, show: Callable[[int], None
     async with Client(server) as client:
 
         async def made(window: Window, name: str, arguments: dict[str, Any]) -> None:
-            began = time.perf_counter()
+            began = spent(process) if process else 0.0
             result = await client.call_tool(name, arguments)
-            window.milliseconds.setdefault(name, []).append((time.perf_counter() - began) * 1000)
+            window.milliseconds.setdefault(name, []).append(spent(process) - began if process else 0.0)
             if result.is_error:
                 window.refusals.append(f"{name}: {result.content[0].text[:200]}")
             day.took(name, result.structured_content or {})
 
+        process = 0
         for name, arguments in day.morning():
             await made(Window(), name, arguments)
         process = server_of(target.root)
@@ -245,7 +253,7 @@ async def soak(target: Target, calls: int, size: int, show: Callable[[int], None
                 await made(window, *day.next())
             measure(window, process, target)
             windows.append(window)
-            show(begin + size)
+            show(windows)
     return windows
 
 
@@ -270,8 +278,8 @@ def table(first: Window, last: Window) -> str:
         ("refused calls", len(first.refusals), len(last.refusals)),
     ]
     for name in sorted(first.milliseconds.keys() | last.milliseconds.keys()):
-        both = (statistics.median(w.milliseconds.get(name, [0.0])) for w in (first, last))
-        rows.append((f"{name}, median ms", *both))
+        both = (statistics.mean(w.milliseconds.get(name, [0.0])) for w in (first, last))
+        rows.append((f"{name}, mean ms of processor time", *both))
     return "\n".join(
         [
             "| | first | last |",
@@ -292,12 +300,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         target = prepared(os.path.realpath(os.path.join(folder, "target")))
 
-        def show(done: int) -> None:
-            sys.stderr.write(f"{done} of {given.calls}\n")
+        def show(windows: list[Window]) -> None:
+            sys.stderr.write(f"{min(given.calls, len(windows) * given.window)} of {given.calls}\n")
+            if given.json:
+                Path(given.json).write_text(json.dumps([asdict(window) for window in windows]), encoding="utf-8")
 
         windows = anyio.run(soak, target, given.calls, given.window, show)
-        if given.json:
-            Path(given.json).write_text(json.dumps([asdict(window) for window in windows]), encoding="utf-8")
         sys.stdout.write(table(windows[0], windows[-1]) + "\n")
         for refusal in sorted({text for window in windows for text in window.refusals})[:10]:
             sys.stderr.write(f"refused: {refusal}\n")
