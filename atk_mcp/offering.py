@@ -16,11 +16,11 @@ from mcp.types import (
     RequestParams,
 )
 
-from atk_mcp import prompting, resources
+from atk_mcp import prompting, reporting, resources
 from atk_mcp.calls import Progress
 
 Read = Callable[[str, Mapping[str, Any], Progress], Awaitable[dict[str, Any]]]
-"""Runs a reading tool by name with its arguments, and returns its result."""
+"""Reads what a tool tells, by the tool's name and with its arguments, and returns it as a tool's result."""
 
 _COMPLETE = {"resultType": "complete"}
 
@@ -48,7 +48,7 @@ NOTHING = Additions()
 
 
 def offer_resources(server: Server[Any], read: Read, names: Collection[str], more: Additions = NOTHING) -> None:
-    """Adds the resources; each is what a reading tool among `names` answers."""
+    """Adds the resources; each is what a reading tool among `names` answers, or a report."""
 
     async def listed(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
         return {**_COMPLETE, "resources": [*resources.LISTED, *more.resources]}
@@ -60,13 +60,16 @@ def offer_resources(server: Server[Any], read: Read, names: Collection[str], mor
         if (added := more.reading(params.uri)) is not None:
             return _COMPLETE | await added(context, params)
         found = resources.call_for(params.uri)
-        if found is None or found[0] not in names:
+        is_report = found is not None and found[0] == reporting.TOOL
+        if found is None or not (is_report or found[0] in names):
             raise MCPError(INVALID_PARAMS, f"There is no resource {params.uri!r}.", {"uri": params.uri})
         result = await read(*found, context.session.report_progress)
         text = result["content"][0]["text"]
         if result["isError"]:
             raise MCPError(INVALID_PARAMS, text, {"uri": params.uri})
-        return {**_COMPLETE, "contents": [{"uri": params.uri, "mimeType": resources.MIME, "text": text}]}
+        mime = reporting.MIME if is_report else resources.MIME
+        shown = reporting.text_of(result) if is_report else text
+        return {**_COMPLETE, "contents": [{"uri": params.uri, "mimeType": mime, "text": shown}]}
 
     server.add_request_handler("resources/list", PaginatedRequestParams, listed)
     server.add_request_handler("resources/templates/list", PaginatedRequestParams, templates)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from atk_mcp import reporting
+
 MIME = "application/json"
 
 LISTED: tuple[dict[str, Any], ...] = (
@@ -48,17 +50,26 @@ TEMPLATES: tuple[dict[str, Any], ...] = (
         }
         for kind, about in _KINDS.items()
     ),
+    {
+        "uriTemplate": "atk://reports/{id}{?project_path}",
+        "name": "reports",
+        "title": "Reports",
+        "description": f"A Round's report, by the Round's id. The tool is {reporting.TOOL}.",
+        "mimeType": reporting.MIME,
+    },
 )
 
 
 def call_for(uri: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Returns the reading tool that a resource stands for, and its arguments; None where there is no such resource."""
+    """Returns the tool whose facts a resource has, and its arguments; None where there is no such resource."""
     path, _, asked = uri.partition("?")
     given = dict(parse_qsl(asked, keep_blank_values=True))
     if path == LISTED[0]["uri"]:
         return ("get_status", given) if set(given) <= {"project_path"} else None
     scheme, _, rest = path.partition("://")
     kind, _, name = rest.partition("/")
+    if (scheme, kind) == ("atk", "reports") and name and set(given) <= {"project_path"}:
+        return reporting.TOOL, {"round_id": unquote(name), **given}
     if scheme != "atk" or kind not in _KINDS or not name or not set(given) <= set(_QUERY):
         return None
     record_id = unquote(name)

@@ -29,6 +29,7 @@ from atk_mcp.greeting import LIST_TTL_MS, NAME, TITLE, Greeting, instructions
 from atk_mcp.homeless import SAID, ProjectNotNamed, refuse_unnamed
 from atk_mcp.offering import NOTHING, Additions, offer_prompts, offer_resources
 from atk_mcp.pipes import Pipes
+from atk_mcp.reporting import READINGS
 from atk_mcp.toolsets import Offer
 from atk_mcp.wire import Wire
 
@@ -79,14 +80,18 @@ def build_server(
     answer = {**_COMPLETE, "tools": [*offer.tools, *(about for about, _ in more.tools.values())]}
 
     async def answered(
-        name: str, arguments: Mapping[str, Any], report: Progress, ask: Ask | None = None
+        name: str,
+        arguments: Mapping[str, Any],
+        report: Progress,
+        ask: Ask | None = None,
+        of: Mapping[str, Operation[Any, Any]] = operations,
     ) -> dict[str, Any]:
         try:
             if not home:
                 refuse_unnamed(name, arguments)
         except ProjectNotNamed as error:
             return results.of_error(error)
-        return await running.run(operations, name, arguments, report, ask)
+        return await running.run(of, name, arguments, report, ask)
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams) -> dict[str, Any]:
         return answer
@@ -109,7 +114,11 @@ def build_server(
     )
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
-    offer_resources(server, answered, names, more)
+
+    async def read(name: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
+        return await answered(name, arguments, report, of=READINGS if name in READINGS else operations)
+
+    offer_resources(server, read, names, more)
     offer_prompts(server, more)
     for method, (params_type, other) in more.others.items():
         server.add_request_handler(method, params_type, other)
