@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from atk_mcp import caring, chronicle, looking, results, snapshot
 from atk_mcp.describing import STAYS
 from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
+from atk_mcp.people import commands as people
 from atk_mcp.platforms import refusal
 from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, in_words, say
@@ -40,6 +41,9 @@ begin here:
   atk doctor                                 whether this machine and project are fit, and what to do
   atk trace show wire.trace                  what went between a client and its server; `atk trace record` recorded it
   atk completion bash                        a script that completes all this in your shell; also zsh, fish
+  atk rounds                                 every Round and its newest result; atk show ID for any object
+  atk cases batch-14-m3qa --failed           attempts with their verdicts; atk diff A B, atk trajectory RECORD
+  atk report round-6-y6pc --open             a Round as a page; atk gate ROUND for CI; atk watch for a running batch
   atk verify                                 whether every stored byte, count and Decision is what it was
   atk recover                                finish or undo what an interrupted call left
 
@@ -73,7 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (why := refusal()) is not None:
         complain(f"atk: {why}")
         return USAGE
-    given = build_parser().parse_args(argv)
+    parser = build_parser()
+    given, stray = parser.parse_known_args(argv)
+    if stray:  # the command's own usage helps more than that of `atk`
+        getattr(given, "parser", parser).error(f"unrecognized arguments: {' '.join(stray)}")
     command: Callable[[argparse.Namespace], int] = given.command
     try:
         status = command(given)
@@ -151,6 +158,7 @@ def build_parser() -> argparse.ArgumentParser:
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
     caring.add(commands, _command)
+    people.add(commands, _command)
     looking.add(commands, parser)
 
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
@@ -170,7 +178,7 @@ def _command(
         name, help=summary, description=summary[:1].upper() + summary[1:] + ".", add_help=not own_help
     )
     parser.add_argument("--project", metavar="DIR", help="the project's folder (default: this one)")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, parser=parser)
     return parser
 
 

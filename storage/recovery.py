@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ def _finish(project: Project, intent: OpenIntent, held: Held) -> State:
             if not effects.untouched(git, intent.steps, scratch):
                 raise
             ours = effects.NONE_OURS if intent.frame.get("strangers_locks") else effects.ALL_OURS
-            effects.take_back(git, intent.steps, since_ns=ours)
+            effects.take_back(git, intent.steps, since_ns=ours, scratch=scratch)
             state = project.append({**body, "kind": "undone", "reason": str(error)}, held)
         else:
             state = project.append({**body, "kind": "done"}, held)
@@ -129,6 +129,26 @@ def imports_at_work(store: Folder) -> list[str]:
         return []
 
 
+def nobodys(store: Folder, state: State) -> Iterator[str]:
+    """Yields what belongs to no record and no living work: staged and placed folders, imports, work of no run."""
+    announced = (path for intent in state.intents.values() for path in intent.frame.get("files", {}))
+    named = {"/".join(path.split("/")[:2]) for path in (*state.files, *announced)}
+    named |= {f"evidence/{batch_id}" for batch_id in state.objects.get("batch", {})}
+    for holder in HOLDERS:
+        for name in store.names(holder):
+            staged = name.removeprefix(".staging-")
+            alive = staged != name and is_alive(store, staged)
+            if not alive and f"{holder}/{name}" not in named:
+                yield f"{holder}/{name}"
+    for nonce in imports_at_work(store):
+        if not is_alive(store, nonce):
+            yield f"{IMPORTS}/{nonce}"
+    for name in store.names(WORK):
+        owner = name.removeprefix("scratch-")
+        if not (name in state.runs or f"{WORK}/{name}" == IMPORTS or (owner != name and is_alive(store, owner))):
+            yield f"{WORK}/{name}"
+
+
 def tidy(project: Project, state: State) -> None:
     """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing.
 
@@ -137,27 +157,11 @@ def tidy(project: Project, state: State) -> None:
     """
     store = project.store
     free_work(project)
-    announced = (path for intent in state.intents.values() for path in intent.frame.get("files", {}))
-    named = {"/".join(path.split("/")[:2]) for path in (*state.files, *announced)}
-    named |= {f"evidence/{batch_id}" for batch_id in state.objects.get("batch", {})}
-    busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
-    placed = {holder: store.names(holder) for holder in HOLDERS}
-    _require_whole(project, state, placed)
-    for holder, names in placed.items():
-        for name in names:
-            staged = name.removeprefix(".staging-")
-            alive = staged != name and is_alive(store, staged)
-            if not alive and f"{holder}/{name}" not in named:
-                store.remove_tree(f"{holder}/{name}")
-    for nonce in imports_at_work(store):
-        if not is_alive(store, nonce):
-            store.remove_tree(f"{IMPORTS}/{nonce}")
-    for name in store.names(WORK):
-        owner = name.removeprefix("scratch-")
-        if name in state.runs or f"{WORK}/{name}" == IMPORTS or (owner != name and is_alive(store, owner)):
-            continue
-        store.remove_tree(f"{WORK}/{name}")
+    _require_whole(project, state, {holder: store.names(holder) for holder in HOLDERS})
+    for path in list(nobodys(store, state)):
+        store.remove_tree(path)
     _sweep_apart(project, state)
+    busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
     for nonce in store.names(OWNERS):
         if nonce not in busy:
             forget_dead(store, nonce)

@@ -1,0 +1,58 @@
+"""Tables on a terminal: what is stored is shown as text, never as markup or as something the terminal obeys."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from atk_mcp.terminal import neutralised, say
+
+COLOURS = {
+    "pass": "green", "fail": "red", "unknown": "yellow", "regression": "red", "no_effect": "yellow",
+    "insufficient": "yellow", "invalid": "yellow", "sealed": "green", "contaminated": "red", "interrupted": "yellow",
+    "partial": "yellow", "running": "cyan", "accepted": "green", "rejected": "red", "completed": "green",
+    "agent_error": "red", "infra_error": "yellow", "timeout": "yellow", "removed": "red", "added": "green",
+    "regressed": "red", "fixed": "green",
+}  # fmt: skip
+
+
+def console() -> Console:
+    """Returns a console on stdout: colours and width are the terminal's; in a pipe there are none, and no wrapping."""
+    return Console(
+        file=sys.stdout,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=not sys.stdout.isatty(),
+        width=None if sys.stdout.isatty() else 10_000,
+    )
+
+
+def text(value: object, limit: int | None = None) -> Text:
+    """Returns a stored value as one line of text, coloured where it is a known word."""
+    shown = "" if value is None else str(value)
+    one = neutralised(" ".join(shown.split()) if limit is not None else shown)
+    if limit is not None and len(one) > limit:
+        one = f"{one[: limit - 1]}…"
+    return Text(one, style=COLOURS.get(shown, ""))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", limit: int = 80) -> Table:
+    """Returns a table of stored values; a column whose name begins with `#` is one of figures."""
+    made = Table(title=Text(neutralised(title)) if title else None, title_justify="left", box=None, pad_edge=False)
+    for name in columns:
+        made.add_column(name.removeprefix("#"), justify="right" if name.startswith("#") else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(text(value, limit) for value in row))
+    return made
+
+
+def as_json(value: Any) -> None:  # noqa: ANN401 - any JSON
+    """Prints a value as JSON."""
+    say(json.dumps(value, ensure_ascii=False, indent=2))

@@ -1,0 +1,241 @@
+"""The commands for people: what they print is what is stored, as text, and their exit status can be relied on."""
+
+import json
+import os
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from atk_mcp.inspector import main
+from storage.schema.validations import Validation
+from tests.operations.catalog.evidence import store_batch
+from tests.operations.catalog.test_following_batches import begin, slow, until_begun
+
+__all__ = ["slow"]
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/] \u202egnp"
+
+
+@pytest.fixture
+def run(capsys):
+    """Returns a function that runs a command and gives its status, stdout and stderr."""
+
+    def made(target, *words):
+        try:
+            status = main([*words, "--project", target.root])
+        except SystemExit as left:
+            status = left.code
+        return status, *capsys.readouterr()
+
+    return made
+
+
+@pytest.fixture
+def completed(at):
+    return at("completed")
+
+
+def answered(target, answer):
+    """Stores a judged batch of the baseline that was answered as given. Returns its id."""
+    batch_id = store_batch(target, target.b0, answer, round_id=target.round_id)
+    target.ids["last_assessment_id"] = target.judge(batch_id)
+    return batch_id
+
+
+# ---- the verdict -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "status"), [("pass", 0), ("no_effect", 1), ("regression", 1), ("insufficient", 2), ("invalid", 2)]
+)
+def test_the_status_of_a_gate_says_the_result(completed, run, result, status):
+    from tests.support.rounds import store
+
+    newest = completed.state.get(Validation, completed.final_validation_id)
+    store(completed, newest.model_copy(update={"result": result}))
+    told = run(completed, "gate", completed.round_id, "--json")
+    assert (told[0], json.loads(told[1])["result"]) == (status, result)
+    assert run(completed, "gate", completed.round_id)[0] == status
+
+
+def test_a_gate_that_cannot_say_has_another_status_than_one_that_fails(at, run):
+    opened = at("opened")
+    assert run(opened, "gate", opened.round_id)[:2] == (2, f"{opened.round_id}: nothing was compared yet.\n")
+    status, out, err = run(opened, "gate", "round-99-none")
+    assert (status, out) == (3, "")
+    assert "unknown_object" in err
+    assert run(opened, "gate", opened.round_id, "--nonsense")[0] == 3
+    assert run(opened, "gate")[0] == 3
+    os.rename(opened.path(".atk"), opened.path(".atk-away"))
+    assert run(opened, "gate", opened.round_id)[0] == 3
+
+
+def test_a_gate_writes_what_ci_reads(completed, run, tmp_path):
+    junit, markdown = str(tmp_path / "j.xml"), str(tmp_path / "r.md")
+    assert run(completed, "gate", completed.round_id, "--junit", junit, "--markdown", markdown)[0] == 0
+    assert ET.parse(junit).getroot().get("name") == completed.round_id
+    with open(markdown, encoding="utf-8") as file:
+        assert file.read().startswith(f"## Pass: {completed.round_id}")
+    assert run(completed, "gate", completed.round_id, "--junit", str(tmp_path / "none" / "j.xml"))[0] == 3
+
+
+def test_a_gate_shows_an_override_and_is_not_moved_by_it(at, run):
+    target = at("kept")
+    word = {"source": "user", "action": "retain_without_final_pass", "reason": "we need it", "risk": "it may be worse"}
+    target.call(
+        "finish_round",
+        round_id=target.round_id,
+        action="complete_with_override",
+        reason="now",
+        override_authorization=word,
+        validation_missing_reason="no time",
+    )
+    status, out, _ = run(target, "gate", target.round_id)
+    assert status == 0  # the candidate's own comparison passed; no final one was made
+    assert "overrides it: now" in out
+
+
+def test_a_report_says_where_it_lies(completed, run):
+    status, out, _ = run(completed, "report", completed.round_id)
+    assert (status, os.path.basename(out.strip())) == (0, "report.html")
+    assert os.path.getsize(out.strip()) > 10_000
+    status, out, _ = run(completed, "report", completed.final_left_assessment_id, "--json")
+    assert json.loads(out)["assessment_id"] == completed.final_left_assessment_id
+    assert run(completed, "report", completed.final_left_assessment_id, "--format", "junit")[0] == 2
+    assert run(completed, "report", "nothing")[0] == 1
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_listed_with_their_newest_result(completed, run):
+    status, out, _ = run(completed, "rounds")
+    assert status == 0
+    assert re.search(rf"{completed.round_id}\s+completed\s.*\s1\s+1\s+pass\s", out)
+    assert json.loads(run(completed, "rounds", "--json")[1])[0]["result"] == "pass"
+
+
+def test_an_object_is_shown_to_its_end(completed, run):
+    status, out, _ = run(completed, "show", completed.dataset_id, "--field", "cases")
+    assert status == 0
+    assert all(case in out for case in ("refund-1", "refund-2", "crash-1"))
+    assert run(completed, "show", "nothing")[0] == 1
+
+
+def test_only_failed_attempts_are_shown_when_asked(completed, run):
+    wanted = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json")[1])
+    failed = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--failed")[1])
+    assert failed["attempts"] == [a for a in wanted["attempts"] if a["verdicts"] != {"correct": "pass"}]
+    assert 0 < len(failed["attempts"]) < len(wanted["attempts"])
+    one = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--case", "refund-1")[1])
+    assert {a["case"] for a in one["attempts"]} == {"refund-1"}
+    assert "and" in run(completed, "cases", completed.final_left_batch_id, "--last", "1")[1].splitlines()[-1]
+
+
+def test_a_diff_of_runs_says_which_cases_moved_and_its_status_whether_any_did(completed, run):
+    sides = completed.final_left_batch_id, completed.final_right_batch_id
+    status, out, _ = run(completed, "diff", *sides, "--json")
+    assert status == 1
+    assert {row["case"]: row["moved"] for row in json.loads(out)} == {"refund-1": "fixed", "refund-2": "fixed"}
+    back = json.loads(run(completed, "diff", *reversed(sides), "--json")[1])
+    assert {row["moved"] for row in back} == {"regressed"}
+    assert run(completed, "diff", sides[0], sides[0])[:2] == (0, "They do not differ.\n")
+
+
+def test_a_diff_of_attempts_is_by_line(completed, run):
+    batch_id = answered(completed, lambda case, _: "same\nleft\n" if case == "refund-1" else "same\nright\n")
+    records = json.loads(run(completed, "cases", batch_id, "--json")[1])["attempts"]
+    left = next(a["id"] for a in records if a["case"] == "refund-1")
+    right = next(a["id"] for a in records if a["case"] == "refund-2")
+    status, out, _ = run(completed, "diff", left, right, "--json")
+    assert status == 1
+    assert json.loads(out) == [
+        {"left": "same", "right": "same", "kind": "same"},
+        {"left": "left", "right": "right", "kind": "changed"},
+    ]
+    assert run(completed, "diff", left, "nothing")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["cases", "diff", "trajectory"])
+def test_nothing_that_an_agent_says_acts_on_the_terminal(completed, run, command):
+    batch_id = answered(completed, lambda *_: HOSTILE)
+    words = {
+        "cases": [batch_id],
+        "diff": [f"{batch_id}.1", f"{completed.batch_id}.1"],
+        "trajectory": [f"{batch_id}.1"],
+    }[command]
+    _, out, _ = run(completed, command, *words)
+    assert "\\u001b[2J" in out
+    assert "[bold red]x[/]" in out
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", out)
+
+
+def test_a_trajectory_without_events_says_so_and_one_that_is_unknown_is_refused(completed, run):
+    assert "No event is recorded" in run(completed, "trajectory", f"{completed.batch_id}.1")[1]
+    for name in (f"{completed.batch_id}.99", "nothing", "nothing.1"):
+        assert run(completed, "trajectory", name)[0] == 1
+
+
+# ---- watching, freeing, carrying ---------------------------------------------------------------------------------
+
+
+def test_a_watch_ends_with_the_run_and_says_how_it_ended(slow, run, monkeypatch):
+    batch_id = begin(slow)
+    until_begun(slow)
+    from atk_mcp.people import watching
+
+    looks = []
+
+    def look(root, name):
+        looks.append(found := original(root, name))
+        slow.write("release", "")  # once it has been seen running
+        return found
+
+    original = watching._look
+    monkeypatch.setattr(watching, "_look", look)
+    status, out, _ = run(slow, "watch", batch_id)
+    assert (status, looks[0]["status"], looks[-1]["status"]) == (0, "running", "sealed")
+    assert out.splitlines()[-1] == looks[-1]["message"]
+    assert run(slow, "watch")[0] == 2
+
+
+def test_a_project_at_work_is_not_exported(slow, run, tmp_path):
+    batch_id = begin(slow)
+    until_begun(slow)
+    status, _, err = run(slow, "export", str(tmp_path / "x.atk"))
+    assert (status, batch_id in err) == (1, True)
+    assert not os.path.exists(tmp_path / "x.atk")
+    slow.write("release", "")
+    slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=100)
+    assert run(slow, "export", str(tmp_path / "x.atk"))[0] == 0
+
+
+def test_a_project_that_was_carried_elsewhere_is_verified_there_and_has_the_same_report(completed, run, tmp_path):
+    class There:
+        root = str(tmp_path / "there")
+
+    os.mkdir(There.root)
+    assert run(completed, "export", str(tmp_path / "x.atk"))[0] == 0
+    status, out, _ = run(There, "import-project", str(tmp_path / "x.atk"))
+    assert (status, "Everything is what it was." in out) == (0, True)
+    here, there = (json.loads(run(t, "gate", completed.round_id, "--json")[1]) for t in (completed, There))
+    assert here == there
+    assert run(There, "import-project", str(tmp_path / "x.atk"))[0] == 1
+
+
+def test_what_is_freed_is_said_before_and_evidence_stays(completed, run):
+    run(completed, "report", completed.round_id)
+    os.makedirs(completed.path(".atk/evidence/.staging-0123456789abcdef/part"))
+    _, out, _ = run(completed, "gc", "--dry-run", "--json")
+    told = json.loads(out)
+    assert {entry["path"] for entry in told["freed"]} == {
+        f"reports/{completed.round_id}",
+        "evidence/.staging-0123456789abcdef",
+    }
+    assert os.path.exists(completed.path(".atk/reports"))
+    before = told["kept"]
+    assert run(completed, "gc")[0] == 0
+    again = json.loads(run(completed, "gc", "--dry-run", "--json")[1])
+    assert (again["freed"], again["bytes"]) == ([], 0)
+    assert again["kept"] == before
+    assert run(completed, "verify")[0] == 0
