@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from operations.tuning.comparison import Outcome
-from operations.tuning.gate import GateQuestion, decide
+from operations.tuning.gate import GateQuestion, result_alone
 from operations.tuning.questions import FIXED_ALPHA
 from storage.schema.rounds import Rule
 from storage.schema.validations import Mode
@@ -116,7 +116,7 @@ def result_of(mix: Mix, left: Outcomes, right: Outcomes, terms: Terms, targets: 
     """Returns the gate's result for two tables; `screened out` where the screening targets ended the look."""
     cases = mix.case_ids
     named = cases[: mix.targets] if targets is None else targets
-    found = decide(
+    result, screened_out = result_alone(
         GateQuestion(
             rule=terms.rule,
             mode=terms.mode,
@@ -133,7 +133,7 @@ def result_of(mix: Mix, left: Outcomes, right: Outcomes, terms: Terms, targets: 
             look=terms.look,
         )
     )
-    return "screened out" if found.screened_out else found.result
+    return "screened out" if screened_out else result
 
 
 def picked_targets(mix: Mix, repeats: int, rng: random.Random) -> tuple[str, ...]:

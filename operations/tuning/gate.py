@@ -126,12 +126,22 @@ class GateQuestion:
 def decide(question: GateQuestion) -> GateResult:
     """Returns the result by the question's rule, its reasons, and the statistics beside it."""
     evidence = _Evidence(question)
-    result, reasons = _unusable(question, evidence) or (
-        _by_counts(question, evidence) if question.rule == "counts" else _by_statistics(question, evidence)
-    )
+    result, reasons = _found(question, evidence)
     return GateResult(
         result=result, reasons=reasons, limitations=_limitations(question, evidence), statistics=evidence.statistics
     )
+
+
+def result_alone(question: GateQuestion) -> tuple[Result, bool]:
+    """Returns what `decide` comes to, and whether screening ended the look, without the figures beside it."""
+    evidence = _Evidence(question)
+    return _found(question, evidence)[0], evidence.screened_out
+
+
+def _found(question: GateQuestion, evidence: _Evidence) -> _Finding:
+    """Returns the first result that holds, and its reasons."""
+    by_rule = _by_counts if question.rule == "counts" else _by_statistics
+    return _unusable(question, evidence) or by_rule(question, evidence)
 
 
 class _Evidence:

@@ -27,7 +27,7 @@ FIXED_ALPHA = 0.05
 SCREEN_ALPHA = 0.2
 """One-sided, for the targets that only screen: no claim is made of them."""
 
-FALLS_ALPHA = 0.25
+FALLS_ALPHA = 0.3
 """For steep falls of single Cases, which withhold a pass: the most often that an unchanged agent may meet it."""
 
 LEAST_UNITS = 5
