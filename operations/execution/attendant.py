@@ -128,7 +128,7 @@ class Attendant:
         ours = {service.process.pid for service in self._services if service.process.returncode is None}
         if running:
             ours.add(self._current)
-        while True:
+        while processes.LINUX:  # elsewhere none is adopted, and Python has no waitid before 3.13
             try:
                 dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:

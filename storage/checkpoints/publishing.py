@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +16,8 @@ from storage.checkpoints.locks import remove_own_locks
 from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify
 from storage.errors import AtkError, NextCall
-from storage.git import CorruptRepository, Git, locked
+from storage.files import sync_file
+from storage.git import CorruptRepository, Git, GitLocked, locked
 from storage.worktree.disk import new_folder
 from storage.worktree.facts import Head, check_idle, read_head, same_head, staged
 from storage.worktree.paths import decode_path, encode_path
@@ -100,6 +102,14 @@ def publish(  # noqa: PLR0913, PLR0917 - one effect, and all that its recovery m
     _check_left_locks(git, head)
     git.sync()
     _rename_index(git, lock)
+
+
+def clear_locks(  # noqa: PLR0913, PLR0917 - as `publish`
+    git: Git, head: Head, commit: str, changes: Sequence[Change], intent_time_ns: int, scratch: str
+) -> None:
+    """Removes the locks that a killed child of a `publish` left, which is given up; where one is a stranger's, none."""
+    with suppress(GitLocked):
+        _remove_locks(git, head, commit, changes, intent_time_ns, scratch)
 
 
 def require_unlocked(git: Git, head: Head) -> None:
@@ -201,7 +211,7 @@ def _fill(lock: str, following: str) -> None:
     with open(lock, "r+b") as target, open(following, "rb") as source:
         shutil.copyfileobj(source, target)
         target.flush()
-        os.fsync(target.fileno())
+        sync_file(target.fileno())
 
 
 def _check_left_locks(git: Git, head: Head) -> None:

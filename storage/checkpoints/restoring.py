@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from storage.checkpoints.changes import Change, Entry, LeavesWorktree
 from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify, parents
+from storage.files import sync_file
 from storage.git import CorruptRepository, Git
 from storage.worktree.disk import blob_id, look, new_folder
 from storage.worktree.facts import (
@@ -204,7 +205,7 @@ def _make(git: Git, entry: Entry, target: bytes, seen: Signature | None) -> None
 def _flush(path: bytes) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        sync_file(handle)
     finally:
         os.close(handle)
 

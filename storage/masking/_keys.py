@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from storage.errors import AtkError
+from storage.files import sync_file
 
 KEY_BYTES = 32
 """Length of a project's masking key."""
@@ -48,7 +49,7 @@ def create_key(path: str) -> bytes:
     with os.fdopen(handle, "wb") as file:
         file.write(key)
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     return key
 
 

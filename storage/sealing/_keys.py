@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from storage.errors import AtkError
-from storage.files import FOLDER_MODE
+from storage.files import FOLDER_MODE, sync_file
 from storage.schema.base import ID_GRAMMAR
 from storage.sealing._boxes import KEY_BYTES, SealKey
 
@@ -195,7 +195,7 @@ def _write(path: str, key: SealKey, *, folders: bool = True) -> None:
             with os.fdopen(fd, "w", encoding="ascii") as file:
                 file.write(f"{_HEAD} {key.project_id} {key.secret.hex()}\n")
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             os.link(spare, path)
         finally:
             os.unlink(spare)

@@ -1,4 +1,4 @@
-"""Hostile cases: pointers to large files, nested repositories, owners, links, and programs that a configuration names."""
+"""Hostile cases: pointers to large files, nested repositories, owners, links, and programs that settings name."""
 
 from __future__ import annotations
 
