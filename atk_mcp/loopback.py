@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -58,10 +58,19 @@ class _Web(uvicorn.Server):
         yield
 
 
-async def serve(
-    server: Server[Any], calls: Calls, opened: socket.socket, token: Token, *, ready: Callable[[], None]
+async def serve(  # noqa: PLR0913 - what a server is made of
+    server: Server[Any],
+    calls: Calls,
+    opened: socket.socket,
+    token: Token,
+    *,
+    ready: Callable[[], None],
+    stop: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]] = stop_on_signal,
 ) -> None:
-    """Serves clients until a signal asks to stop. Calls under way are then given up, as when a client hangs up."""
+    """Serves clients until it is asked to stop. Calls under way are then given up, as when a client hangs up.
+
+    `ready` is called once clients can come; `stop` cancels the scope that it is given when the server is to end.
+    """
     port = opened.getsockname()[1]
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_LINE)
     web = _Web(
@@ -79,7 +88,7 @@ async def serve(
         tasks.start_soon(partial(web.serve, sockets=[opened]))
         async with sessions.run():
             async with anyio.create_task_group() as until:
-                until.start_soon(stop_on_signal, until.cancel_scope)
+                until.start_soon(stop, until.cancel_scope)
                 _tell(port, token)
                 ready()
                 await anyio.sleep_forever()

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from atk_mcp.greeting import Greeting
+from tests.atk_mcp.test_server import give_up_once_it_runs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -222,8 +223,7 @@ async def test_a_cancelled_call_over_stdio_ends_and_the_next_is_answered(mode, t
         from mcp.client.stdio import stdio_client
 
         async with Client(stdio_client(parameters, errlog=stderr), mode=mode) as client:
-            with anyio.move_on_after(0.3):
-                await client.call_tool("wait_for_batch", {"project_path": str(tmp_path), "forever": True})
+            await give_up_once_it_runs(client, tmp_path)
             with anyio.fail_after(LONG):
                 while "noticed" not in log.read_text():
                     await client.call_tool("get_status", {"project_path": str(tmp_path)})

@@ -1,0 +1,109 @@
+"""Calls over HTTP, through the SDK's own client in both eras: progress, cancelling, a person's word."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitResult
+
+from atk_mcp import snapshot, toolsets
+from atk_mcp.calls import Calls
+from atk_mcp.door import PATH, listening
+from atk_mcp.loopback import serve
+from atk_mcp.server import build_server
+from atk_mcp.tokens import Token
+from operations.confirming import NeedsConfirmation, Question
+from tests.atk_mcp import toys
+from tests.atk_mcp.test_server import give_up_once_it_runs
+
+pytestmark = pytest.mark.anyio
+LONG = 60
+"""Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
+
+QUESTION = Question(operation="store_dataset", subject="dataset-1", text="Store it?", facts={})
+
+
+def ask_first(request, context):
+    """Stores what a person allows."""
+    if QUESTION.digest not in context.confirmed:
+        raise NeedsConfirmation(QUESTION)
+    return toys.store_dataset(request, context)
+
+
+OPERATIONS = {**toys.OPERATIONS, "store_dataset": replace(toys.OPERATIONS["store_dataset"], handler=ask_first)}
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    return request.param
+
+
+@asynccontextmanager
+async def client_of(mode, **how):
+    """A client of a server that serves in this process, and ends with the block."""
+    offer = toolsets.offer(snapshot.tools(OPERATIONS), {})
+    calls, opened, ready, enough = Calls(), listening(0), anyio.Event(), anyio.Event()
+
+    async def stop(scope):
+        await enough.wait()
+        scope.cancel()
+
+    server = build_server(OPERATIONS, offer=offer, calls=calls)
+    url = f"http://127.0.0.1:{opened.getsockname()[1]}{PATH}"
+    async with anyio.create_task_group() as tasks:
+        token = Token("secret", "/token", fresh=False)
+        tasks.start_soon(partial(serve, server, calls, opened, token, ready=ready.set, stop=stop))
+        with anyio.fail_after(LONG):
+            await ready.wait()
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": "Bearer secret"}, timeout=LONG) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode, **how) as client,
+            ):
+                yield client
+        enough.set()
+
+
+async def test_progress_arrives_before_the_answer(mode, tmp_path):
+    seen = []
+
+    async def note(done, total, message):
+        seen.append((done, total, message))
+
+    async with client_of(mode) as client:
+        await client.call_tool("wait_for_batch", {"project_path": str(tmp_path), "steps": 3}, progress_callback=note)
+    assert seen == [(float(i), 3.0, f"step {i}") for i in range(1, 4)]
+
+
+async def test_cancelling_a_call_reaches_the_operation_and_leaves_the_server_at_work(mode, tmp_path):
+    toys.ended.clear()
+    async with client_of(mode) as client:
+        await give_up_once_it_runs(client, tmp_path)
+        assert await anyio.to_thread.run_sync(toys.ended.wait, LONG)
+        result = await client.call_tool("get_status", {"project_path": str(tmp_path)})
+    assert result.structured_content["message"] == "All is well."
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_person_is_asked_in_the_clients_own_dialog(mode, allowed, tmp_path):
+    asked = []
+
+    async def dialog(_, params):
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"allow": allowed})
+
+    async with client_of(mode, elicitation_callback=dialog) as client:
+        result = await client.call_tool("store_dataset", {"project_path": str(tmp_path), "cases": [{"id": "1"}]})
+    assert asked == ["Store it?"]
+    assert result.is_error is not allowed
+    if allowed:
+        assert result.structured_content["dataset_id"] == "dataset-1"
