@@ -98,15 +98,20 @@ def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) 
                 raise ValueError(f"BUG: no step {other!r}")
 
 
-def take_back(git: Git, steps: Sequence[Step], *, since_ns: int) -> None:
-    """Removes the refs of ATK's own that `steps` made, for an intent that is given up: a new try makes its own.
+def take_back(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) -> None:
+    """Removes the refs of ATK's own that `steps` made, and locks of theirs, for an intent that is given up.
+
+    A new try makes its own, and would take a lock that is older than itself for a stranger's.
 
     Raises:
         AtkError: A ref could not be removed; the intent then stays open and is finished at the next call.
     """
     for step in steps:
-        if step["do"] == "hold" and git.ref(step["ref"]) == step["commit"]:
+        if step["do"] == "hold" and git.ref(step["ref"]) in (step["commit"], None):
             git_states.release(git, step["ref"], step["commit"], intent_time_ns=since_ns)
+        elif step["do"] == "publish":
+            head = Head.model_validate(step["head"])
+            git_states.clear_locks(git, head, step["commit"], _changes(step), ALL_OURS, scratch)  # none stood then
 
 
 def untouched(git: Git, steps: Sequence[Step], scratch: str) -> bool:

@@ -165,7 +165,7 @@ class Pending:
                     effects.make_it_so(git, self.steps, since_ns=self.since_ns, scratch=scratch)
                 except AtkError as error:
                     if effects.untouched(git, self.steps, scratch):
-                        effects.take_back(git, self.steps, since_ns=self.since_ns)
+                        effects.take_back(git, self.steps, since_ns=self.since_ns, scratch=scratch)
                         self._close("undone", str(error))
                     raise
             number, warnings = self._close("done")

@@ -16,7 +16,7 @@ from storage.checkpoints.exact import RawBytes, entries, raw_bytes, revision_cha
 from storage.checkpoints.isolated import Isolated, IsolatedContentDiffers, apart_differs, put_apart, user_copies
 from storage.checkpoints.objects import RefTaken, build_tree, commit_tree, hold, release
 from storage.checkpoints.places import NoPlaceOutside, choose_place, remove_place, sweep_places
-from storage.checkpoints.publishing import BranchShared, Staged, publish, require_unlocked
+from storage.checkpoints.publishing import BranchShared, Staged, clear_locks, publish, require_unlocked
 from storage.checkpoints.restoring import rewrite
 from storage.checkpoints.states import States, UnknownContent, classify
 
@@ -41,6 +41,7 @@ __all__ = [
     "changes_between",
     "choose_place",
     "classify",
+    "clear_locks",
     "commit_tree",
     "draft_changes",
     "entries",

@@ -108,8 +108,8 @@ def release(git: Git, ref: str, commit: str, *, intent_time_ns: int | None = Non
     found = git.ref(ref)
     if found is not None and found != commit:
         raise RefTaken(ref=ref, found=found, expected=commit)
+    _unlock(git, ref, commit)
     if found is not None:
-        _unlock(git, ref, commit)
         if intent_time_ns is not None:
             remove_own_locks([os.path.join(git.common_dir, "packed-refs.lock")], [b""], since_ns=intent_time_ns)
         git.run("update-ref", "-d", ref, commit)

@@ -50,8 +50,8 @@ def test_a_strangers_lock_is_in_the_way_of_taking_back_and_is_not_removed(case):
     path = case.made.w(".git/packed-refs.lock", b"")
     os.utime(path, (FUTURE, FUTURE))
     with pytest.raises(GitLocked):
-        effects.take_back(case.git, [effects.hold(ref, commit)], since_ns=effects.NONE_OURS)
+        effects.take_back(case.git, [effects.hold(ref, commit)], since_ns=effects.NONE_OURS, scratch="")
     assert os.path.exists(path)
-    effects.take_back(case.git, [effects.hold(ref, commit)], since_ns=effects.ALL_OURS)
+    effects.take_back(case.git, [effects.hold(ref, commit)], since_ns=effects.ALL_OURS, scratch="")
     assert not os.path.exists(path)
     assert case.git.ref(ref) is None
