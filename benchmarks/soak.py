@@ -245,7 +245,10 @@ async def soak(target: Target, calls: int, size: int, show: Callable[[list[Windo
 
         process = 0
         for name, arguments in day.morning():
-            await made(Window(), name, arguments)
+            early = Window()
+            await made(early, name, arguments)
+            if early.refusals:
+                raise RuntimeError(early.refusals[0])
         process = server_of(target.root)
         for begin in range(0, calls, size):
             window = Window()

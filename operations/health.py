@@ -17,20 +17,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from storage import segments
+from storage.checkpoints import require_unlocked
 from storage.errors import AtkError
 from storage.files import FILE_MODE, FOLDER_MODE, sync_file
-from storage.git import Git
+from storage.git import Git, GitLocked
 from storage.owners import is_alive
 from storage.project import ATK, Project, ProjectNotInitialized
 from storage.projection import State
 from storage.recovery import HOLDERS, WORK
 from storage.schema.projects import Project as ProjectRecord
-from storage.worktree import ready
+from storage.worktree import Head, ready
 
+MOUNTS = "/proc/self/mountinfo"
 LEAST_PYTHON = (3, 11)
 LEAST_GIT = (2, 36)
 LEAST_SPACE = 512 * 1024 * 1024
 """Bytes free on the project's disk below which a run may end half way."""
+_REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "virtiofs", "vboxsf", "fuse.sshfs"}
+"""File systems whose locks and flushes are those of another machine."""
 _OTHERS = 0o077
 """Permissions of anybody but the owner."""
 
@@ -97,11 +101,30 @@ def _disk(root: str) -> Iterator[Check]:
             advice = "Free some space."
         yield Check("problem", "disk", f"{root}: {error.strerror}", advice)
         return
+    if (kind := _file_system(root)) in _REMOTE:
+        said = f"{root} lies on {kind}: its locks and flushes are as good as the machine's behind it"
+        yield Check(
+            "warning", "disk", said, "Move the project to a local disk if others write there, or power may fail."
+        )
     free = shutil.disk_usage(root).free
     if free < LEAST_SPACE:
         yield Check("warning", "disk", f"{free // 1024**2} MiB are free", "Free some space before a long run.")
     else:
         yield Check("ok", "disk", f"locks, flushes and renames work; {free // 1024**3} GiB are free")
+
+
+def _file_system(root: str) -> str | None:
+    """Returns the kind of file system at `root` as Linux names it; None where that cannot be told."""
+    if not os.path.exists(MOUNTS):
+        return None
+    device = os.stat(root).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields, _, rest = line.partition(" - ")
+            if fields.split()[2] == wanted:  # proc(5): mount id, parent, major:minor, …, then the kind after a dash
+                return rest.split()[0]
+    return None
 
 
 def _try_disk(folder: str) -> None:
@@ -153,6 +176,9 @@ def _left(project: Project, state: State) -> Iterator[Check]:
 def _private(project: Project) -> Iterator[Check]:
     """Names what others on this machine could read: inputs and outputs lie in the store as they are."""
     top = project.store.path
+    if (owner := os.stat(top).st_uid) != os.geteuid():
+        said = f"{ATK} belongs to user {owner}, and this is user {os.geteuid()}"
+        yield Check("warning", "permissions", said, "Work as one user: what the other makes, this one cannot change.")
     wrong = [path for path in _entries(top) if stat.S_IMODE(os.lstat(path).st_mode) & _OTHERS]
     if wrong:
         shown = ", ".join(os.path.relpath(path, os.path.dirname(top)) for path in wrong[:3])
@@ -177,10 +203,17 @@ def _worktree(project: Project, record: ProjectRecord) -> Iterator[Check]:
     try:
         with project.git() as git:
             head = ready(git)
+            yield Check("ok", "worktree", f"HEAD is {head.commit[:12]} on {head.branch or 'no branch'}")
+            yield from _locks(git, head)
     except AtkError as error:
         yield Check("problem", "worktree", str(error), "Put that right; nothing can be run or sealed until then.")
-    else:
-        yield Check("ok", "worktree", f"HEAD is {head.commit[:12]} on {head.branch or 'no branch'}")
+
+
+def _locks(git: Git, head: Head) -> Iterator[Check]:
+    try:
+        require_unlocked(git, head)
+    except GitLocked as error:
+        yield Check("warning", "git", str(error), "No candidate can be kept while it stands.")
 
 
 def _target(project: Project, record: ProjectRecord) -> Iterator[Check]:
@@ -197,7 +230,7 @@ def _target(project: Project, record: ProjectRecord) -> Iterator[Check]:
         if found is None:
             yield Check("problem", "target", f"its {what} {program} cannot be started from here", _REVISE)
         else:
-            yield Check("ok", "target", f"its {what} is {found}")
+            yield Check("ok", "target", f"its {what} is {found}{_version(found)}")
     if record.env_file is not None and not os.path.isfile(os.path.join(project.root, record.env_file)):
         yield Check("problem", "target", f"env_file {record.env_file} is missing", "Put it back, or revise it.")
     unset = [name for name in record.environment if name not in os.environ and name not in record.env_file_names]
@@ -206,4 +239,15 @@ def _target(project: Project, record: ProjectRecord) -> Iterator[Check]:
         yield Check("warning", "target", f"declared variables are not set here: {', '.join(unset[:8])}", advice)
 
 
+def _version(program: str) -> str:
+    """Says the version of a Python that lies in a virtual environment, which its own file tells; it is not started."""
+    settings = os.path.join(os.path.dirname(os.path.dirname(program)), "pyvenv.cfg")
+    if not os.path.isfile(settings):
+        return ""
+    with open(settings, encoding="utf-8", errors="replace") as file:
+        found = [line.partition("=")[2].strip() for line in file if line.split("=")[0].strip() in _VERSIONS]
+    return f", Python {found[0]}" if found else ""
+
+
+_VERSIONS = ("version", "version_info")
 _REVISE = "Correct it, or call initialize_project with revise: true."

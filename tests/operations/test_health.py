@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from atk_mcp import inspector
+from operations import health
 from operations.health import examine
 from tests.operations.catalog.stages import tree_of
 
@@ -52,7 +53,12 @@ def _damage(target):
         file.write(b"!")
 
 
+def _stale_lock(target):
+    target.write(".git/index.lock", b"")
+
+
 PLANTED = {
+    "a lock of Git": (_stale_lock, "warning", "git", "kept while it stands"),
     "others can read": (_open_permissions, "warning", "permissions", "chmod"),
     "a killed call": (_killed_call, "warning", "leftovers", "atk recover"),
     "a merge": (_merge, "problem", "worktree", "Put that right"),
@@ -103,3 +109,46 @@ def test_windows_is_refused_in_one_sentence_before_anything_is_loaded():
     lines = done.stderr.splitlines()
     assert len(lines) == 2
     assert all("WSL" in line for line in lines)
+
+
+def test_a_disk_of_another_machine_is_told(tmp_path, monkeypatch):
+    device = os.stat(tmp_path).st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"21 1 {os.major(device)}:{os.minor(device)} / / rw shared:1 - nfs4 server:/home rw\n")
+    monkeypatch.setattr(health, "MOUNTS", str(mounts))
+    checks = found(str(tmp_path))
+    assert "nfs4" in checks["warning", "disk"].said
+    assert "local disk" in checks["warning", "disk"].advice
+
+
+def test_where_nobody_tells_the_kind_of_a_disk_nothing_is_said_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(health, "MOUNTS", str(tmp_path / "none"))
+    assert ("warning", "disk") not in found(str(tmp_path))
+
+
+def test_a_store_of_another_user_is_told(at, monkeypatch):
+    target = at("initialized")
+    owner = os.stat(target.path(".atk")).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    (told,) = [check for check in examine(target.root) if (check.level, check.name) == ("warning", "permissions")]
+    assert f"belongs to user {owner}" in told.said
+
+
+def test_the_version_of_the_targets_python_is_told_without_starting_it(at, tmp_path):
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\ntouch started\n")
+    python.chmod(0o755)
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.12.4\n")
+    target = at("initialized")
+    target.initialize(command=[str(python), "agent.py"], revise=True)
+    said = [check.said for check in examine(target.root) if check.name == "target"]
+    assert f"its command is {python}, Python 3.12.4" in said
+    assert not os.path.exists(target.path("started"))
+
+
+def test_every_check_that_is_not_well_says_what_to_do(at):
+    target = at("initialized")
+    for plant in (_open_permissions, _killed_call, _stale_lock):
+        plant(target)
+    assert all(check.advice for check in examine(target.root) if check.level != "ok")
