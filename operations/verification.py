@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from operations import external_fixes, validations
-from operations.assessing import rechecking
+from operations.assessing import rechecking, storing
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.round_history import RoundHistory, overspent
@@ -331,6 +331,7 @@ def _assessment(project: Project, state: State, known: Assessment) -> Pairs:
     return {
         "row_count": (known.row_count, len(rows)),
         "counts": (said, {dimension: dict(own) for dimension, own in counts.items()}),
+        "defaulted": (known.defaulted, storing.defaulted(rows)),
         "csv_sha256": (known.csv_sha256, state.files[path].sha256),
         **rechecking.of_assessment(project, state, known),
     }

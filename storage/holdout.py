@@ -6,7 +6,7 @@ have been made with `for_work`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,12 @@ def attachment_place(name: str) -> str:
 
 
 def sealed_record(
-    record: EvidenceRecord, key: SealKey, *, whole: bool, collectors: Collection[str] = ()
+    record: EvidenceRecord,
+    key: SealKey,
+    *,
+    whole: bool,
+    collectors: Collection[str] = (),
+    loaded: Sequence[dict[str, Any]] = (),
 ) -> EvidenceRecord:
     """Returns a Record of a holdout Case as it is stored: how the attempt went in clear, what it left encrypted.
 
@@ -123,6 +128,7 @@ def sealed_record(
         key: The project's.
         whole: Whether the error is sealed as well: it may name an attachment.
         collectors: Who may be named as having measured a metric; any other name is the agent's own text.
+        loaded: What may be told of the components that the attempt loaded.
     """
     content = record.model_dump(mode="json", include=set(_RECORD))
     known = {SUPERVISOR, AGENT, *collectors}
@@ -136,7 +142,7 @@ def sealed_record(
         update={
             "output": None,
             "stderr_tail": "",
-            "loading_evidence": None,
+            "loading_evidence": tuple(loaded),
             "events": (),
             "metric_sources": sources,
             "execution": execution,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from operations.definition import Model
+from operations.definition import Model, Reason
 from storage.schema.base import ObjectId
 
 
@@ -55,6 +55,13 @@ class JudgerGiven(Model):
         ),
     ] = {}
     calibration_examples: list[CalibrationGiven] = []
+
+
+class RestGiven(Model):
+    """What is said of all that no row is about."""
+
+    verdict: Literal["pass", "fail", "unknown"]
+    reason: Reason
 
 
 class RowGiven(Model):

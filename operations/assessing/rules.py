@@ -72,6 +72,25 @@ def rows_of(project: Project, state: State, subject: Subject, judger: Judger, di
         raise JudgementInvalid(batch_id=subject.batch.id, field="judger", problem=problem)
 
 
+def without_expected(project: Project, state: State, subject: Subject, judger: Judger) -> list[str]:
+    """Returns a sentence where the rule compares with expected answers that some Cases of a run lack."""
+    if judger.method in ("client", "command") or not isinstance(subject.batch, Batch):
+        return []
+    if not find(judges, Judge)[judger.method].told(judger.settings).needs_expected:
+        return []
+    ran = set(subject.batch.case_ids)
+    cases = [c for c in contents.cases(project, state, subject.batch.dataset_id) if c.id in ran]
+    lacking = [c.id for c in cases if not c.expected_present]
+    if not lacking:
+        return []
+    said = (
+        f"{len(lacking)} of {len(cases)} Cases have no expected answer, such as {lacking[0][:80]}, and the rule "
+        f"{judger.method} compares with one: their verdicts are unknown. Give them one in a new dataset, or judge them "
+        "by another method."
+    )
+    return [said]
+
+
 def row(subject: Subject, record_id: str, dimension: str, found: Judgement) -> Row:
     """Returns the row of one judgement; of a holdout Case without a reason, which would tell what it holds."""
     blind = subject.batch.holdout_case_ids if isinstance(subject.batch, Batch) else ()

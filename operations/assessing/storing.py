@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,11 @@ from operations.assessing.subjects import Subject
 from operations.importers._assessment_csv import write_assessment_csv
 from operations.tuning import judging
 from storage.projection import State
-from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
+from storage.schema.assessments import DEFAULTED, Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.transaction import Staging, Transaction
 
 Made = Mapping[str, Any]
-"""Fields of an Assessment that the call decides: supersede_reason, deal_id, created_at."""
+"""Fields of an Assessment that the call decides: supersede_reason, rest, deal_id, created_at."""
 
 
 def standing_one(
@@ -60,11 +61,21 @@ def put(  # noqa: PLR0913 - an Assessment has that many sides
             csv_sha256=written.sha256,
             row_count=len(rows),
             counts=_counts(rows),
+            defaulted=defaulted(rows),
             selection=subject.judged_selection,
             supersedes=standing.id if standing else None,
-            **{**made, "supersede_reason": made.get("supersede_reason") if standing else None},
+            **{
+                **made,
+                "supersede_reason": made.get("supersede_reason") if standing else None,
+                "rest": made.get("rest") if defaulted(rows) else None,
+            },
         )
     )
+
+
+def defaulted(rows: Sequence[VerdictRow]) -> dict[str, int]:
+    """Returns how many verdicts of each dimension nobody gave."""
+    return dict(Counter(row.dimension for row in rows if row.judger_kind == DEFAULTED))
 
 
 def _counts(rows: Sequence[VerdictRow]) -> dict[str, dict[Any, int]]:

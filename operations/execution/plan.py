@@ -69,6 +69,8 @@ class RunPlan(Value):
     """The project's holdout key, where a Case of the run is sealed: it is opened for its attempt alone."""
     metric_sources: tuple[str, ...] = ()
     """Collectors that the project declares: of a holdout Case's metrics, only these may be named in the clear."""
+    component_ids: tuple[str, ...] = ()
+    """Declared components: of what a holdout Case's attempt loaded, only these are told in the clear."""
     mask_key_path: AbsolutePath
     redact_keys: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()

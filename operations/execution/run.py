@@ -25,6 +25,7 @@ from operations.execution.evidence import Recorder
 from operations.execution.guardian import Ended, Guardian, Settings, fork_guardian
 from operations.execution.plan import STOP_FILE, RunPlan
 from operations.execution.preparation import Prepared, Preparer
+from operations.tuning.loading import in_the_clear
 from storage.attempts import EndReason
 from storage.holdout import sealed_record
 from storage.masking import Masker, load_key
@@ -249,7 +250,8 @@ class Run:
     def _finished(self, record: EvidenceRecord) -> None:
         if record.case_id in self._cases.unseen and self._key is not None:
             whole, collectors = self._cases.unseen[record.case_id], self._plan.metric_sources
-            record = sealed_record(record, self._key, whole=whole, collectors=collectors)
+            loaded = in_the_clear(record.loading_evidence or (), self._plan.component_ids)
+            record = sealed_record(record, self._key, whole=whole, collectors=collectors, loaded=loaded)
         self._frames.append({"kind": "finished", "record": record.model_dump(mode="json")})
         limit = self._plan.stop_after_infra_failures
         self._infra_failures = self._infra_failures + 1 if record.execution.status == "infra_error" else 0

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast, get_args
 from operations.importers._assessment_csv import COLUMNS, read_assessment_csv, unguard, write_assessment_csv
 from operations.importers._rows import RowReader, shown, strict_json
 from storage.errors import AtkError, NextCall
-from storage.schema.assessments import EvidenceRef, Validity, Verdict, VerdictRow
+from storage.schema.assessments import DEFAULTED, EvidenceRef, Rest, Validity, Verdict, VerdictRow
 
 __all__ = ["VerdictsRefused", "expand_rows", "read_assessment_csv", "read_rows_file", "write_assessment_csv"]
 
@@ -169,6 +169,7 @@ def expand_rows(  # noqa: PLR0913 - rows, what they are held to, and how a refus
     *,
     exempt: Collection[str] | None = None,
     missing_from: int = 0,
+    rest: Rest | None = None,
 ) -> list[VerdictRow]:
     """Returns one whole row for every Record and dimension, in the order of `records`, then of `dimensions`.
 
@@ -183,6 +184,7 @@ def expand_rows(  # noqa: PLR0913 - rows, what they are held to, and how a refus
         judger_kind: Who judged, for rows that do not say it.
         exempt: The dimensions that need not apply to a Record; None where the caller does not ask.
         missing_from: Where the list of missing verdicts begins that a refusal shows.
+        rest: The verdict on whatever has none; those rows have the judger_kind `default`.
 
     Raises:
         VerdictsRefused: A row is wrong or missing; the subclass says what, with row and field.
@@ -192,7 +194,7 @@ def expand_rows(  # noqa: PLR0913 - rows, what they are held to, and how a refus
         found = expansion.add(number, row)
         if found.verdict == "not_applicable" and exempt is not None and found.dimension not in exempt:
             raise NotApplicableWithoutRule(row=number, record_id=found.record_id, dimension=found.dimension)
-    return expansion.rows(missing_from)
+    return expansion.rows(missing_from, rest)
 
 
 def read_rows_file(path: str) -> list[dict[str, Any]]:
@@ -243,15 +245,17 @@ class _Expansion:
             raise VerdictTwice(row=number, first_row=first, record_id=record_id, dimension=dimension)
         return whole
 
-    def rows(self, missing_from: int) -> list[VerdictRow]:
+    def rows(self, missing_from: int, rest: Rest | None) -> list[VerdictRow]:
         slots = [(record, dimension) for record in self._records for dimension in self._dimensions]
         missing = [slot for slot in slots if slot not in self._found]
-        if missing:
+        if rest is not None:
+            self._found |= {slot: (0, self._of_rest(*slot, rest)) for slot in missing}
+        elif missing:
             start = min(missing_from, len(missing) - 1)
             listed = tuple(f"{record} in {dimension}" for record, dimension in missing[start : start + LISTED])
-            rest = len(missing) - _SHOWN
+            more = len(missing) - _SHOWN
             first = (f"{record} in {dimension}" for record, dimension in missing[:_SHOWN])
-            named = ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
+            named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
             raise AssessmentIncomplete(
                 count=len(missing),
                 missing=listed,
@@ -260,6 +264,19 @@ class _Expansion:
                 next_missing_from=start + LISTED if start + LISTED < len(missing) else None,
             )
         return [self._found[slot][1] for slot in slots]
+
+    def _of_rest(self, record_id: str, dimension: str, rest: Rest) -> VerdictRow:
+        return VerdictRow(
+            record_id=record_id,
+            dimension=dimension,
+            validity="valid",
+            validity_reason="",
+            verdict=rest.verdict,
+            score=None,
+            reason=rest.reason,
+            evidence_refs=(EvidenceRef(batch_id=self._batch_id, evidence_id=record_id),),
+            judger_kind=DEFAULTED,
+        )
 
     def _record(self, number: int, row: Mapping[str, Any]) -> str:
         given = _required(number, "record_id", row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operations.tuning.comparison import Outcome
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
-from storage.schema.assessments import Assessment, Judger, VerdictRow
+from storage.schema.assessments import DEFAULTED, Assessment, Judger, VerdictRow
 from storage.schema.batches import Batch
 from storage.schema.evidence import EvidenceRecord
 from storage.schema.rounds import Plan, Round
@@ -177,7 +177,9 @@ def _outcome(
     if status not in ("completed", "agent_error"):
         return "unknown"
     row = verdicts.get((record.id, dimension))
-    return "unknown" if row is None or row.validity != "valid" else row.verdict
+    if row is None or row.validity != "valid" or row.judger_kind == DEFAULTED:
+        return "unknown"
+    return row.verdict
 
 
 def looks(validations: Iterable[Validation], plans: Mapping[str, Plan]) -> tuple[Look, ...]:

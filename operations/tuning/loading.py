@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from storage.schema.evidence import EvidenceRecord
 
 _LOADED = frozenset({"loaded", "invoked"})
 _COUNTED = frozenset({"completed", "agent_error"})
+_DIGEST = re.compile("[0-9a-f]{64}")
+_TOLD = 1_000
+"""So many digests are told of one attempt."""
 
 
 def unproven(
@@ -24,8 +28,9 @@ def unproven(
     if not required:
         return ()
     observed = {str(c["component_id"]): c.get("sha256") for c in batch.components}
-    # Those of holdout Cases are sealed; the others of their batch, which ran in the same way, speak for them.
-    counted = [r for r in records if r.case_id in case_ids and r.execution.status in _COUNTED and r.sealed is None]
+    counted = [r for r in records if r.case_id in case_ids and r.execution.status in _COUNTED and not _untold(r)]
+    if not counted:
+        return (f"No Record of {batch.id} that counts says what it loaded, which the plan wants proved",)
     found = []
     for component_id in required:
         content = observed.get(component_id)
@@ -37,6 +42,31 @@ def unproven(
                 f"observed, such as {lacking[0]}"
             )
     return tuple(found)
+
+
+def _untold(record: EvidenceRecord) -> bool:
+    """Whether a Record was sealed when seals did not tell in the clear what was loaded: the others speak for it."""
+    return record.sealed is not None and record.loading_evidence is None
+
+
+def in_the_clear(events: Iterable[Mapping[str, Any]], component_ids: Collection[str]) -> tuple[dict[str, Any], ...]:
+    """Returns what loading evidence proves, without a word of the agent's own: known components and digests.
+
+    For each component it has the digests that its events name as loaded, and the digest of the folder that they make
+    up. `proves` says of the result what it says of `events`.
+    """
+    listed, found = list(events), list[dict[str, Any]]()
+    for component_id in sorted(component_ids):
+        own = [e for e in listed if e.get("component_id") == component_id]
+        loaded = [e for e in own if e.get("state") in _LOADED]
+        files = {str(e["path"]): str(e.get("fingerprint")) for e in own if isinstance(e.get("path"), str)}
+        digests = {str(e.get("fingerprint")) for e in loaded} | ({_folder_digest(files)} if loaded and files else set())
+        found += [
+            {"component_id": component_id, "state": "loaded", "fingerprint": each}
+            for each in sorted(digests)
+            if _DIGEST.fullmatch(each)
+        ]
+    return tuple(found[:_TOLD])
 
 
 def proves(events: Iterable[Mapping[str, Any]], component_id: str, content: str) -> bool:

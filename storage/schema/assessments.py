@@ -157,6 +157,17 @@ class VerdictRow(Value):
         return self
 
 
+DEFAULTED = "default"
+"""The `judger_kind` of a verdict that nobody gave: that of the rest of an Assessment. It decides no comparison."""
+
+
+class Rest(Value):
+    """The verdict of all Records of an Assessment that were not judged one by one, and why it may stand for them."""
+
+    verdict: Literal["pass", "fail", "unknown"]
+    reason: str
+
+
 class SelectionJudged(Value):
     """Which Records of a batch an Assessment is of, where it is not of all: the stored selection as it was found."""
 
@@ -217,6 +228,10 @@ class Assessment(Record):
     row_count: Annotated[int, Field(ge=1)]
     counts: dict[str, dict[Verdict, int]]
     """How many Records have each verdict, by dimension."""
+    rest: Rest | None = None
+    """What was said of all that was not judged; None where every verdict was given."""
+    defaulted: dict[str, Count] = {}
+    """How many verdicts of each dimension are that of the rest; a comparison takes them for unknown."""
     selection: SelectionJudged | None = None
     """None where every Record of the batch was judged; a comparison takes only such an Assessment."""
     deal_id: ObjectId | None = None

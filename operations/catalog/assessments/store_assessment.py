@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from operations.assessing import deals, rules, storing
-from operations.assessing.requests import JudgerGiven, RowGiven, SpecGiven
+from operations.assessing import deals, rules, storing, telling
+from operations.assessing.requests import JudgerGiven, RestGiven, RowGiven, SpecGiven
 from operations.assessing.subjects import Subject, subject_of
 from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
@@ -27,11 +27,10 @@ from operations.tuning.probing import ProbeNotPermitted
 from storage.errors import NextCall
 from storage.holdout import HoldoutStaysUnseen, require_opened
 from storage.projection import State, UnknownObject
-from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger, VerdictRow
+from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger, Rest, VerdictRow
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.projects import Project as ProjectRecord
-from storage.schema.rounds import ACTIVE, Round
 from storage.schema.traces import ImportedBatch
 from storage.sealing import HoldoutKeyMissing
 
@@ -48,6 +47,9 @@ class StoreAssessmentRequest(WriteRequest):
         list[RowGiven], Field(max_length=5000, description="One a Record and dimension. None for a rule's dimension.")
     ] = []
     rows_file: Annotated[str | None, Field(description="Instead of rows: a .csv or .jsonl file in the project.")] = None
+    rest: Annotated[
+        RestGiven | None, Field(description="The verdict on all that no row is about. Unknown to a comparison.")
+    ] = None
     supersede_reason: Annotated[Reason | None, Field(description="Why the batch is judged again by this judger.")] = (
         None
     )
@@ -67,6 +69,7 @@ class StoreAssessmentResponse(Response):
     row_count: int
     counts: Annotated[dict[str, dict[str, int]], Field(description="Dimension → verdict → how many Records.")]
     failed_case_ids: Annotated[dict[str, list[str]], Field(description="Dimension → Cases that failed; the first 20.")]
+    defaulted: Annotated[dict[str, int], Field(description="Dimension → verdicts that are the rest's.")] = {}
     supersedes: str | None
     csv_sha256: str | None = None
 
@@ -148,7 +151,8 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
         found = storing.put(
             tx, staging, subject, rows, spec=spec, judger=judger, standing=standing, made=_made(request, context)
         )
-        return tx.commit(_response(found, subject, rows, tx.state))
+        lacking = rules.without_expected(context.project, tx.state, subject, judger)
+        return tx.commit(_response(found, subject, rows, tx.state, lacking))
 
 
 @dataclass(frozen=True)
@@ -236,12 +240,18 @@ def _require_alone(request: StoreAssessmentRequest, deal: Deal) -> None:
         problem = f"{deal.id} is judged under {deal.spec_id} by {deal.judger_id}, and another is given whole"
     elif request.spec_id not in (None, deal.spec_id) or request.judger_id not in (None, deal.judger_id):
         problem = f"{deal.id} is judged under {deal.spec_id} by {deal.judger_id}, and another is named"
+    elif request.rest is not None:
+        problem = f"{deal.id} is of a comparison, which takes the verdict of a rest for unknown, and rest is given"
     if problem:
         raise judging.JudgedTogether(problem=problem)
 
 
 def _made(request: StoreAssessmentRequest, context: Context) -> dict[str, Any]:
-    return {"supersede_reason": request.supersede_reason, "created_at": context.timestamp}
+    return {
+        "supersede_reason": request.supersede_reason,
+        "rest": _rest(request),
+        "created_at": context.timestamp,
+    }
 
 
 def _whole(  # noqa: PLR0913, PLR0917 - what is judged, by whom, and how it was asked
@@ -260,7 +270,12 @@ def _whole(  # noqa: PLR0913, PLR0917 - what is judged, by whom, and how it was 
         judger.method,
         exempt=spec.not_applicable_rules,
         missing_from=request.missing_from,
+        rest=_rest(request),
     )
+
+
+def _rest(request: StoreAssessmentRequest) -> Rest | None:
+    return None if request.rest is None else Rest(**request.rest.model_dump())
 
 
 def _spec(request: StoreAssessmentRequest, batch_id: str, state: State, new_id: str) -> EvaluationSpec:
@@ -301,28 +316,9 @@ def _client_rows(request: StoreAssessmentRequest, context: Context) -> list[dict
     return rows
 
 
-def _fitting(ids: list[str], room: int) -> list[str]:
-    """The first ids that take at most `room` characters."""
-    shown: list[str] = []
-    for name in ids:
-        room -= len(name) + 3
-        if room < 0:
-            break
-        shown.append(name)
-    return shown
-
-
-def _to_round(batch: Batch | ImportedBatch, found: Assessment, state: State) -> NextCall:
-    """What evidence from outside of Rounds leads to."""
-    rounds = state.all(Round)
-    if any(r.status in ACTIVE for r in rounds):
-        return NextCall("get_status")
-    if opened := [r for r in rounds if r.status == "analysis_only"]:
-        return NextCall("store_diagnosis", {"round_id": opened[-1].id}, {"issues": "what fails and why"})
-    return NextCall("create_round", {"batch_ids": [batch.id], "assessment_ids": [found.id]})
-
-
-def _response(found: Assessment, judged: Subject, rows: Sequence[VerdictRow], state: State) -> StoreAssessmentResponse:
+def _response(
+    found: Assessment, judged: Subject, rows: Sequence[VerdictRow], state: State, warnings: Sequence[str] = ()
+) -> StoreAssessmentResponse:
     batch, cases = judged.batch, judged.names
     failed: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -330,14 +326,12 @@ def _response(found: Assessment, judged: Subject, rows: Sequence[VerdictRow], st
             failed.setdefault(row.dimension, {})[cases[row.record_id]] = None
     calls = [NextCall("read_record", {"record_id": found.id, "field": "rows"})]
     if judged.round_id is None:
-        calls = [_to_round(batch, found, state), *calls]
+        calls = [telling.to_round(batch, found, state), *calls]
     else:
         calls = [NextCall("get_status", {"round_id": judged.round_id}), *calls]
     return StoreAssessmentResponse(
         message=f"{found.id} holds {counted(found.row_count, 'verdict')} about {batch.id}.",
-        warnings=[f"{batch.id} is {batch.status}; a comparison needs sealed batches."]
-        if batch.status != "sealed"
-        else [],
+        warnings=[*warnings, *telling.reservations(found, batch)],
         assessment_id=found.id,
         batch_id=batch.id,
         selection_id=judged.selection.id if judged.selection else None,
@@ -346,7 +340,8 @@ def _response(found: Assessment, judged: Subject, rows: Sequence[VerdictRow], st
         round_id=judged.round_id,
         row_count=found.row_count,
         counts={d: {str(k): n for k, n in c.items()} for d, c in found.counts.items()},
-        failed_case_ids={d: _fitting(list(ids)[:20], 3000 // len(failed)) for d, ids in failed.items()},
+        failed_case_ids={d: telling.fitting(list(ids)[:20], 3000 // len(failed)) for d, ids in failed.items()},
+        defaulted=found.defaulted,
         supersedes=found.supersedes,
         csv_sha256=found.csv_sha256,
         next=steps(*calls),

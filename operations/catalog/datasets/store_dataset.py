@@ -25,6 +25,7 @@ from operations.importers._cases import (
     UsageUnknown,
 )
 from operations.importers._cases_dividing import Division
+from operations.importers._cases_noted import CasesNoted
 from operations.importers._cases_records import (
     RecordCases,
     RecordInputUnknown,
@@ -60,7 +61,6 @@ from storage.schema.exposures import Exposure
 from storage.schema.rounds import Round
 from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable
 
-FIRST = 10
 WARNINGS = 8
 
 
@@ -238,16 +238,16 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
         before = division.decide(source, project.state(), _seen_groups(division, project)) if division else None
         cases = source.cases(division.usage if division else None)
         if request.preview:
-            first: list[str] = []
-            for _ in _lines(cases, first, None, None, context):
+            read = CasesNoted()
+            for _ in _lines(cases, read, None, None, context):
                 pass
-            return _answer(request, source, cases, first, division, None)
+            return _answer(request, source, cases, read, division, None)
         with project.staging("datasets") as staging:
             kept = KeptAttachments(
                 project.store, staging, source=source.path, root=context.root, kept_in=source.kept_in
             )
-            first, sealer = [], Sealer(project)
-            stored = staging.write("cases.jsonl", _lines(cases, first, kept, sealer, context))
+            read, sealer = CasesNoted(), Sealer(project)
+            stored = staging.write("cases.jsonl", _lines(cases, read, kept, sealer, context))
             kept.sync()
             known = sealer.known(project.state())
             if before not in (None, source.sha256(cases)):
@@ -275,7 +275,7 @@ def store_dataset(request: StoreDatasetRequest, context: Context) -> StoreDatase
                 if known is not None:
                     tx.put(known.exposure(tx.new_id("exposure"), dataset.id, context.timestamp))
                 rounds = [r.id for r in tx.state.all(Round) if r.status == "analysis_only"]
-                answer = _answer(request, source, cases, first, division, dataset, rounds)
+                answer = _answer(request, source, cases, read, division, dataset, rounds)
                 said = [*sealer.warnings(source.name, known), *answer.warnings][:WARNINGS]
                 return tx.commit(answer.model_copy(update={"warnings": said}))
 
@@ -323,15 +323,14 @@ def _seen_groups(division: Division, project: Project) -> Collection[str]:
 
 
 def _lines(
-    cases: Cases, first: list[str], kept: KeptAttachments | None, sealer: Sealer | None, context: Context
+    cases: Cases, read: CasesNoted, kept: KeptAttachments | None, sealer: Sealer | None, context: Context
 ) -> Iterator[bytes]:
     masker = context.project.masker
     for case in cases:
         if masker.changed(case.id):
             kind = str(masker.text(case.id)).partition("[masked:")[2].partition(":")[0] or "secret"
             raise SecretInCaseId(row=case.source.row, kind=kind)
-        if len(first) < FIRST:
-            first.append(case.id)
+        read.note(case)
         if kept is not None and sealer is not None:
             kept.keep(case, sealer.key_for(case))
             case = sealer.stored(case)  # noqa: PLW2901 - what was read may only be stored sealed
@@ -344,13 +343,14 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
     request: StoreDatasetRequest,
     source: FileSource | RecordSource,
     cases: Cases,
-    first: list[str],
+    read: CasesNoted,
     division: Division | None,
     dataset: Dataset | None,
     rounds: Sequence[str] = (),
 ) -> StoreDatasetResponse:
     number = counted(cases.case_count, "Case")
     made = cases if isinstance(cases, RecordCases) else None
+    divided = division.warnings(cases.usage_counts) if division else []
     if dataset is not None:
         message = f"{dataset.id} holds {number}."
         evaluate = NextCall("run_evaluation", {"dataset_id": dataset.id}, {"revision_commit": "HEAD's commit"})
@@ -363,12 +363,12 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
         following = [NextCall("store_dataset", {**asked, "preview": False}, ids)]
     return StoreDatasetResponse(
         message=message,
-        warnings=[*source.warnings(cases), *(division.warnings(cases.usage_counts) if division else [])][:WARNINGS],
+        warnings=[*source.warnings(cases), *divided, *read.warnings()][:WARNINGS],
         dataset_id=dataset.id if dataset else None,
         case_count=cases.case_count,
         usage_counts={str(k): v for k, v in cases.usage_counts.items()},
         group_counts=division.group_counts() if division else {},
-        case_ids=first,
+        case_ids=read.first,
         source_sha256=source.sha256(cases),
         cases_sha256=dataset.cases_sha256 if dataset else None,
         mapping=dict(cases.mapping),

@@ -319,6 +319,7 @@ def _plan(context: Context, run: BoundRun) -> RunPlan:
         cases_path=store.full(f"datasets/{run.dataset.id}/cases.jsonl"),
         seal_key_path=unseen.key_path_of(run),
         metric_sources=tuple(sorted({declared.source for declared in run.project.metric_sources.values()})),
+        component_ids=tuple(c.component_id for c in run.project.components),
         mask_key_path=store.full(KEY),
         redact_keys=run.project.redact_keys,
         redact_patterns=run.project.redact_patterns,

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import pytest
 
 from operations.execution.versions import content_digest
-from operations.tuning.loading import proves, unproven
+from operations.tuning.loading import in_the_clear, proves, unproven
 
 DIGEST = "a" * 64
 EVENT = {"component_id": "prompt", "state": "loaded", "fingerprint": DIGEST}
 
 
-def record(*events, status="completed", case_id="c"):
+def record(*events, status="completed", case_id="c", sealed=None, told=True):
     execution = SimpleNamespace(status=status)
-    evidence = events or None
+    evidence = (events or ()) if sealed and told else events or None
     return SimpleNamespace(
-        id="batch-1-a.1", case_id=case_id, loading_evidence=evidence, execution=execution, sealed=None
+        id="batch-1-a.1", case_id=case_id, loading_evidence=evidence, execution=execution, sealed=sealed
     )
 
 
@@ -62,3 +62,32 @@ def test_folder_is_proved_by_all_of_its_files(tmp_path):
     assert proves(events, "skill", whole)
     assert not proves(events[1:], "skill", whole)
     assert not proves([e | {"state": "staged"} for e in events], "skill", whole)
+
+
+def test_a_sealed_record_proves_it_itself_unless_its_seal_is_of_before_that_was_told():
+    assert problems(record(EVENT), record(EVENT, sealed="s")) == ()
+    assert "do not prove" in problems(record(EVENT), record(sealed="s"))[0]
+    assert problems(record(EVENT), record(sealed="s", told=False)) == ()
+
+
+@pytest.mark.parametrize("records", [[], [record(status="timeout")], [record(sealed="s", told=False)]])
+def test_nothing_is_proved_where_no_record_says_anything(records):
+    assert "No Record of batch-1-a that counts" in problems(*records)[0]
+
+
+def test_what_is_told_of_a_sealed_attempt_proves_the_same_and_holds_none_of_its_words(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "inner" / "b.txt").write_text("two")
+    folder = content_digest(str(tmp_path))
+    events = [
+        {"component_id": "tools", "state": "loaded", "path": name, "fingerprint": hashlib.sha256(text).hexdigest()}
+        for name, text in (("a.txt", b"one"), ("inner/b.txt", b"two"))
+    ]
+    given = [EVENT | {"note": "MARK"}, {"component_id": "MARK", "state": "loaded", "fingerprint": DIGEST}, *events]
+    given += [{"component_id": "prompt", "state": "loaded", "fingerprint": "MARK"}, {"event": "MARK"}]
+    told = in_the_clear(given, ["prompt", "tools", "other"])
+    assert "MARK" not in str(told)
+    assert "txt" not in str(told)
+    for component_id, content in (("prompt", DIGEST), ("tools", folder), ("tools", DIGEST), ("other", DIGEST)):
+        assert proves(told, component_id, content) == proves(given, component_id, content)
