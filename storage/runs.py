@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 from storage import checkpoints, effects
 from storage.attempts import FILE, Attempts, read_attempts
 from storage.errors import AtkError
-from storage.files import Stored, StoreDamaged
+from storage.files import CHUNK, Stored, StoreDamaged
 from storage.frames import canonical
 from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
@@ -58,13 +59,15 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
         raise StoreDamaged(path=attempts.path, place=place, reason=attempts.tail.reason)
     if "isolated" in run.details and _made(batch, attempts):
         changed = _apart_differs(project, run)
+    if restore and attempts.ended is None and not _began(batch, attempts):
+        changed = []  # it died before the worktree was the Revision's, and no agent has seen that
     stored = _write_records(project, batch.id, attempts)
     around = _around(project, state, run, attempts)
     sealed = _sealed(project, batch, attempts, stored, changed, around)
     files = {f"evidence/{batch.id}/{RECORDS}": stored}
     log = f"evidence/{batch.id}/{FILE}"
     if project.store.exists(log):  # there is none when nothing began
-        files[log] = project.store.digest(log)
+        files[log] = project.store.digest(log) if attempts.ended else _written_anew(project, log)
     return {
         "kind": "run_sealed",
         "op": "run_evaluation",
@@ -134,6 +137,21 @@ def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Store
     return stored
 
 
+def _written_anew(project: Project, log: str) -> Stored:
+    """Puts a flushed copy in the place of a log whose writer was killed or refused by the disk.
+
+    Its last frames may be in memory only, and a second flush of the same file would not tell.
+    """
+    store = project.store
+    store.remove_tree(f"{log}.new")
+    with os.fdopen(store.open(log, os.O_RDONLY), "rb") as file:
+        stored = store.write_new(f"{log}.new", iter(partial(file.read, CHUNK), b""))
+    with store.parent(log) as (folder, name):
+        os.rename(f"{name}.new", name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    return stored
+
+
 @dataclass(frozen=True)
 class _Around:
     """What is known of the runtime around a run."""
@@ -177,6 +195,11 @@ def _moved(project: Project, run: OpenRun) -> list[str]:
 
 def _place(head: Head) -> str:
     return f"{head.commit[:12]} ({head.branch or 'no branch'})"
+
+
+def _began(batch: Batch, attempts: Attempts) -> bool:
+    """Whether an agent was started."""
+    return _made(batch, attempts) or bool(attempts.unfinished)
 
 
 def _made(batch: Batch, attempts: Attempts) -> bool:
