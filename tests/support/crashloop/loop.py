@@ -234,8 +234,9 @@ class Loop:
         ended = (0, 1) if failing else (0, 1, 137) if mode == "killone" else (ran.status,)
         if "Traceback" in ran.stderr or ran.status not in ended:
             return f"no readable refusal ({ran.status}): {ran.stderr[-600:]}"
-        if failing and (swallowed := swallowing.swallowed(ran, int(at), self.scenario.refused)):
-            return swallowed
+        kind = self.scenario
+        if failing and (kept := swallowing.swallowed(ran, int(at), kind.refused, runs=kind.runs or kind.waits)):
+            return kept
         return self._wrong_recovery() or self._failure(lambda: self._check(ran.stdout))
 
     def _wrong_recovery(self) -> str:

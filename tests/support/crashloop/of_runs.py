@@ -91,6 +91,13 @@ def _continuing(batch: Batch) -> dict[str, Any]:
     return {"continue_batch_id": batch.id, **({"unknown_execution_authorization": word} if unknown else {})}
 
 
+def _retrying(target: Staged, batch: Batch) -> dict[str, Any]:
+    """What the disk refused to an attempt says nothing of the agent, and is tried again."""
+    records = contents.raw_records(target.project, target.state, batch.id)
+    due = [record["id"] for record in records if record["execution"]["status"] in ("infra_error", "cancelled")]
+    return {"retry_batch_id": batch.id, "retry_execution_ids": due}
+
+
 def _failed_for_infrastructure(target: Staged) -> Mapping[str, Any]:
     target.write("infra.csv", "")
     made = target.call("run_evaluation", **_of_head(target), case_ids=["refund-1", "crash-1"], wait_seconds=100)
@@ -102,11 +109,12 @@ def _complete_in_the_end(target: Staged, state: State, response: Mapping[str, An
     """The run ended, or is continued from what was confirmed: no attempt is lost, every slot gets its own."""
     batch = state.get(Batch, response["batch_id"])
     known = len(list(contents.raw_records(target.project, state, batch.id)))
-    for _ in range(2):
+    for _ in range(3):
         if batch.status == "sealed":
             break
-        assert batch.status == "interrupted", batch.status
-        followed = target.call("run_evaluation", **_continuing(batch), wait_seconds=100)
+        assert batch.status in ("interrupted", "partial"), batch.status
+        following = _continuing(batch) if batch.status == "interrupted" else _retrying(target, batch)
+        followed = target.call("run_evaluation", **following, wait_seconds=100)
         batch = target.state.get(Batch, followed.batch_id)
         assert batch.supersedes_batch_id is not None
     assert batch.status == "sealed", (batch.status, batch.end_reason)

@@ -13,10 +13,10 @@ _HARMLESS = re.compile(r"(^|/)\.atk/(owners|work|lock)(/|$)|(^|/)\.staging-")
 _WRITTEN_ANEW = re.compile(r"/evidence/[^/]+/attempts\.log$")
 """A run that lost its log ends; what the log says is sealed into another file, which is flushed."""
 
-_VIEW = re.compile(r"/\.[^/]+\.json\.new$|/\.atk/[a-z]+$")
+_VIEW = re.compile(r"/\.[^/]+\.json\.new$|/\.atk/[a-z]+(/[a-z]+-[^/]+)?$")
 
 
-def swallowed(ran: Ran, at: int, refused: str) -> str:
+def swallowed(ran: Ran, at: int, refused: str, *, runs: bool) -> str:
     """Returns what was swallowed, or nothing. `refused` is the code of the refusal that the call is to end with.
 
     A call that answers as if nothing had been, without a warning, has met an error that does not matter: leftovers
@@ -26,8 +26,8 @@ def swallowed(ran: Ran, at: int, refused: str) -> str:
     if not as_if_nothing_had_been or len(ran.points) < at or _warned(ran):
         return ""
     point = ran.points[at - 1]
-    if refused and not point.flushes and _VIEW.search(point.path):
-        return ""  # a refusal has no warnings; the next change writes the view
+    if (refused or runs) and not point.flushes and _VIEW.search(point.path):
+        return ""  # a refusal has no warnings, and a run is sealed by whoever comes; the next change writes the view
     if _WRITTEN_ANEW.search(point.path):
         return ""
     if not point.flushes and (_HARMLESS.search(point.path) or point.name in ("unlink", "unlinkat", "rmdir")):
