@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 
@@ -49,8 +49,8 @@ def mode(request):
 
 
 @asynccontextmanager
-async def client_of(mode, **how):
-    """A client of a server that serves in this process, and ends with the block."""
+async def served():
+    """A server in this process: yields its address and an event that makes it end. It has ended after the block."""
     offer = toolsets.offer(snapshot.tools(OPERATIONS), {})
     calls, opened, ready, enough = Calls(), listening(0), anyio.Event(), anyio.Event()
 
@@ -59,18 +59,28 @@ async def client_of(mode, **how):
         scope.cancel()
 
     server = build_server(OPERATIONS, offer=offer, calls=calls)
-    url = f"http://127.0.0.1:{opened.getsockname()[1]}{PATH}"
-    async with anyio.create_task_group() as tasks:
-        token = Token("secret", "/token", fresh=False)
-        tasks.start_soon(partial(serve, server, calls, opened, token, ready=ready.set, stop=stop))
-        with anyio.fail_after(LONG):
+    with anyio.fail_after(LONG):
+        async with anyio.create_task_group() as tasks:
+            token = Token("secret", "/token", fresh=False)
+            tasks.start_soon(partial(serve, server, calls, opened, token, ready=ready.set, stop=stop))
             await ready.wait()
-            async with (
-                httpx2.AsyncClient(headers={"Authorization": "Bearer secret"}, timeout=LONG) as http,
-                Client(streamable_http_client(url, http_client=http), mode=mode, **how) as client,
-            ):
-                yield client
-        enough.set()
+            yield f"http://127.0.0.1:{opened.getsockname()[1]}{PATH}", enough
+            enough.set()
+
+
+@asynccontextmanager
+async def connected(url, mode, **how):
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": "Bearer secret"}, timeout=LONG) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, **how) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def client_of(mode, **how):
+    async with served() as (url, _), connected(url, mode, **how) as client:
+        yield client
 
 
 async def test_progress_arrives_before_the_answer(mode, tmp_path):
@@ -107,3 +117,19 @@ async def test_a_person_is_asked_in_the_clients_own_dialog(mode, allowed, tmp_pa
     assert result.is_error is not allowed
     if allowed:
         assert result.structured_content["dataset_id"] == "dataset-1"
+
+
+async def test_a_server_that_ends_gives_up_the_calls_under_way(mode, tmp_path):
+    toys.ended.clear()
+    async with served() as (url, enough):
+
+        async def end(*_):
+            enough.set()
+
+        try:
+            async with connected(url, mode) as client:
+                arguments = {"project_path": str(tmp_path), "steps": 1, "forever": True}
+                await client.call_tool("wait_for_batch", arguments, progress_callback=end)
+        except* (MCPError, httpx2.TransportError):
+            pass  # the answer may still arrive, or the connection be closed before it
+        assert await anyio.to_thread.run_sync(toys.ended.wait, LONG)
