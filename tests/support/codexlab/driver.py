@@ -12,17 +12,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.codexlab.config import base_config, server_table, tapped
+from tests.support.codexlab.live import Conversation, LiveStub
 from tests.support.codexlab.script import ToolResult, tool_results
 from tests.support.codexlab.stub import ResponsesStub
 
-TAP = Path(__file__).resolve().parent / "tap.py"
 TERM_GRACE_S = 5.0
 # Environment of a run besides HOME, CODEX_HOME and the proxy guard.
 INHERITED_ENV = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME")
@@ -102,62 +102,6 @@ class CodexRun:
 
 
 # --------------------------------------------------------------------------
-# config.toml
-# --------------------------------------------------------------------------
-
-
-def toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(toml_value(v) for v in value) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(k))} = {toml_value(v)}" for k, v in value.items()) + " }"
-    raise TypeError(f"no TOML form for {value!r}")
-
-
-def base_config(base_url: str, model: str) -> str:
-    return "\n".join(
-        [
-            f"model = {toml_value(model)}",
-            'model_provider = "stub"',
-            "check_for_update_on_startup = false",
-            "",
-            "[model_providers.stub]",
-            'name = "loopback stub"',
-            f"base_url = {toml_value(base_url)}",
-            'wire_api = "responses"',
-            "request_max_retries = 0",
-            "stream_max_retries = 0",
-            "",
-            "[analytics]",
-            "enabled = false",
-            "",
-        ]
-    )
-
-
-def server_table(name: str, settings: Mapping[str, Any]) -> str:
-    lines = [f"[mcp_servers.{json.dumps(name)}]"]
-    lines += [f"{key} = {toml_value(value)}" for key, value in settings.items()]
-    return "\n".join(lines) + "\n"
-
-
-def tapped(name: str, settings: Mapping[str, Any], log: Path) -> dict[str, Any]:
-    """The same server, launched behind tap.py."""
-    if "command" not in settings:
-        raise ValueError(f"server {name}: only stdio servers can be tapped")
-    wrapped = dict(settings)
-    wrapped["command"] = sys.executable
-    wrapped["args"] = [str(TAP), "--log", str(log), "--", settings["command"], *settings.get("args", [])]
-    return wrapped
-
-
-# --------------------------------------------------------------------------
 # Processes
 # --------------------------------------------------------------------------
 
@@ -195,6 +139,7 @@ def _run_bounded(  # noqa: PLR0917 - one caller, which names them in order
     timeout_s: float,
     signal_after: tuple[float, int] | None,
     settle_s: float,
+    signal_when: tuple[Path, int] | None = None,
 ) -> tuple[int | None, bool, float, list[dict]]:
     started = time.monotonic()
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
@@ -214,6 +159,10 @@ def _run_bounded(  # noqa: PLR0917 - one caller, which names them in order
                 process.wait(signal_after[0])
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal_after[1])
+        if signal_when is not None:
+            while not signal_when[0].exists() and process.poll() is None and time.monotonic() - started < timeout_s:
+                time.sleep(0.05)
+            os.killpg(process.pid, signal_when[1])
         try:
             process.wait(max(0.1, timeout_s - (time.monotonic() - started)))
         except subprocess.TimeoutExpired:
@@ -308,7 +257,7 @@ class CodexLab:
 
     def run(
         self,
-        script: dict,
+        script: dict | None = None,
         *,
         name: str = "run",
         prompt: str = "Follow the script.",
@@ -322,7 +271,13 @@ class CodexLab:
         tap: bool = False,
         signal_after: tuple[float, int] | None = None,
         settle_s: float = 3,
+        play: Callable[[Conversation], str] | None = None,
+        signal_when: tuple[Path, int] | None = None,
     ) -> CodexRun:
+        """One run of Codex. Its model plays `script`, or `play` where that is given.
+
+        `signal_when` sends Codex a signal as soon as a file exists.
+        """
         out = self.root / name
         if out.exists():
             shutil.rmtree(out)
@@ -330,7 +285,7 @@ class CodexLab:
         work = Path(workdir).resolve() if workdir else out / "work"
         work.mkdir(parents=True, exist_ok=True)
         wire_logs: dict[str, Path] = {}
-        with ResponsesStub(script, out / "requests") as stub:
+        with LiveStub(play, out / "requests") if play else ResponsesStub(script, out / "requests") as stub:
             parts = [config_toml_top(config_toml), base_config(stub.base_url, model)]
             for server, settings in (servers or {}).items():
                 if tap:
@@ -359,6 +314,7 @@ class CodexLab:
                 timeout_s,
                 signal_after,
                 settle_s,
+                signal_when,
             )
             result = CodexRun(
                 exit_code=code,

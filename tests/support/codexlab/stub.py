@@ -88,11 +88,19 @@ class ResponsesStub:
             self.log.egress.append(target)
         self._note({"egress": target})
 
-    def answer(self, request: dict) -> tuple[int, list[dict] | dict]:
-        """Record a model request and return (HTTP status, SSE events or error body)."""
+    def keep(self, request: dict) -> int:
+        """Record a model request. Returns its number."""
         with self._lock:
             number = len(self.log.requests)
             self.log.requests.append(request)
+        if self.record_dir:
+            (self.record_dir / f"request_{number:03d}.json").write_text(json.dumps(request, indent=1), encoding="utf-8")
+        return number
+
+    def answer(self, request: dict) -> tuple[int, list[dict] | dict]:
+        """Record a model request and return (HTTP status, SSE events or error body)."""
+        number = self.keep(request)
+        with self._lock:
             thread = (request.get("client_metadata") or {}).get("thread_id")
             if self._root_thread is None:
                 self._root_thread = thread
@@ -104,18 +112,16 @@ class ResponsesStub:
             else:
                 index = self._played[queue]
                 self._played[queue] += 1
-        if self.record_dir:
-            (self.record_dir / f"request_{number:03d}.json").write_text(json.dumps(request, indent=1), encoding="utf-8")
         self._note({"request": number, "queue": queue, "turn": index, "model": request.get("model"), "review": review})
 
         if review:
             verdict = {"outcome": self.script.get("review_outcome", "deny"), "rationale": "scripted"}
-            return 200, _events(number, [message_item(json.dumps(verdict))])
+            return 200, events_of(number, [message_item(json.dumps(verdict))])
         turns = self.script.get(queue, [])
         if index >= len(turns):
             text = f"STUB ERROR: script exhausted, {queue} has {len(turns)} entries, request {number} has none"
             self.error(text)
-            return 200, _events(number, [message_item(text)])
+            return 200, events_of(number, [message_item(text)])
         turn = turns[index]
         time.sleep(float(turn.get("delay_s", 0)))
         if "http_status" in turn:
@@ -126,7 +132,7 @@ class ResponsesStub:
             text = f"STUB ERROR: {queue}[{index}]: {exc}"
             self.error(text)
             items = [message_item(text)]
-        return 200, _events(number, items)
+        return 200, events_of(number, items)
 
 
 def _is_approval_review(request: dict) -> bool:
@@ -135,7 +141,7 @@ def _is_approval_review(request: dict) -> bool:
     return "outcome" in (schema.get("properties") or {})
 
 
-def _events(number: int, items: list[dict]) -> list[dict]:
+def events_of(number: int, items: list[dict]) -> list[dict]:
     response_id = f"resp_stub_{number}"
     events: list[dict] = [{"type": "response.created", "response": {"id": response_id}}]
     for index, item in enumerate(items):
