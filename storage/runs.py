@@ -23,7 +23,7 @@ from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.projects import RuntimeFindings
-from storage.worktree import Head, Surroundings, read_head, surroundings
+from storage.worktree import Head, Surroundings, read_head, steered, surroundings
 
 if TYPE_CHECKING:
     from storage.git import Git
@@ -93,6 +93,8 @@ def _restored(project: Project, run: OpenRun, *, restore: bool) -> list[str]:
     """Puts back what lay in the worktree before the run, and returns what was not the Revision's."""
     with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
         changed = worktree_differs(git, run.details, scratch)
+        if "steering" in run.details:
+            changed += steered(git, run.details["steering"])
         if not restore:
             return changed or ["(the worktree was left as it was)"]
         if run.details.get("switch"):

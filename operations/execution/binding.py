@@ -28,7 +28,7 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Revision, Round
 from storage.schema.validations import Validation
 from storage.transaction import Transaction
-from storage.worktree import Surroundings, ready, shown_path
+from storage.worktree import Surroundings, ready, shown_path, steering
 
 
 @dataclass(kw_only=True, eq=False)
@@ -126,6 +126,7 @@ class BoundRun:
         return {
             "commit": revision.commit,
             "head": head.model_dump(mode="json"),
+            "steering": steering(git),
             "surroundings": around.model_dump(mode="json"),
             "inputs": declared_inputs(self.project),
             "own_changes": [{"path": path} for path in sorted(own)],

@@ -22,6 +22,7 @@ from storage.worktree.readiness import (
     ready,
 )
 from storage.worktree.snapshot import Surroundings, TooManyInputs, input_fingerprints, surroundings
+from storage.worktree.steering import steered, steering
 
 __all__ = [
     "BareRepository",
@@ -49,5 +50,7 @@ __all__ = [
     "repository_path",
     "same_head",
     "shown_path",
+    "steered",
+    "steering",
     "surroundings",
 ]
