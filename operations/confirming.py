@@ -41,6 +41,26 @@ class Question:
         return digest(canonical([self.operation, self.subject, dict(self.facts)]))
 
 
+_QUOTED = 300
+"""How many characters of a caller's words a question repeats."""
+
+
+def quoted(text: str | None) -> str:
+    """Returns a caller's words for a question: in marks that they cannot close, on one line, and cut.
+
+    They are the words of whoever wants to be allowed something, so they must not pass for a sentence of ATK's, nor push
+    the question out of sight.
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in text or "").split())
+    line = line.translate({ord("“"): "'", ord("”"): "'"})
+    return f"“{line}”" if len(line) <= _QUOTED else f"“{line[:_QUOTED]}…” ({len(line) - _QUOTED} characters more)"
+
+
+def grounds(reason: str | None, risk: str | None) -> str:
+    """Returns the sentence that repeats what the client gave for grounds."""
+    return f"The client gives as reason {quoted(reason)} and as risk {quoted(risk)}."
+
+
 Ask = Callable[[Question], Answer]
 """Puts a question to the person behind the call, and waits for the answer."""
 
@@ -103,6 +123,26 @@ def confirmed(question: Question, context: Context, tx: Transaction) -> HowConfi
     if context.can_ask or any(project.require_confirmation for project in tx.state.all(ProjectRecord)):
         raise NeedsConfirmation(question)
     return "reported_by_client"
+
+
+def require_word(known: ProjectRecord, revised: ProjectRecord, context: Context, tx: Transaction) -> None:
+    """Asks the person before a new configuration no longer demands that a person is asked.
+
+    Raises:
+        NeedsConfirmation: Nobody has answered yet.
+    """
+    if revised.require_confirmation or not known.require_confirmation:
+        return
+    question = Question(
+        operation="initialize_project",
+        subject=known.id,
+        text=(
+            f"Set require_confirmation of {known.id} to false? From then on a client's report that a person authorized "
+            "an override counts where ATK cannot ask."
+        ),
+        facts={"action": "stop_requiring_confirmation", "run_config_digest": revised.run_config_digest},
+    )
+    confirmed(question, context, tx)
 
 
 class AskedResponse(Response):

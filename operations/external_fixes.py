@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from operations.confirming import Question, confirmed
+from operations.confirming import Question, confirmed, grounds, quoted
 from operations.context import Context
 from operations.importers._assessment_csv import read_assessment_csv
-from operations.tuning import comparing, external_fix, lifecycle
+from operations.tuning import comparing, external_fix, lifecycle, loading
 from operations.tuning.external_fix import ExternalFixRefused
 from operations.tuning.identity import runner_digest
 from storage import contents
@@ -22,6 +22,9 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, ExternalFix, Plan, Round
 from storage.schema.validations import ExternalValidation, Result
 from storage.transaction import Transaction
+
+LOADING_PROVED = 2
+"""The first rule version by which a repair has to prove what it loaded, as every other comparison does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +78,8 @@ def _question(asked: Asked, value: Round, plan: Plan) -> Question:
         subject=str(asked.previous_round_id),
         text=(
             f"Run the agent at {value.baseline_commit[:12]} on {len(plan.case_ids)} Cases, {plan.final_repeats} times "
-            f"each, to see whether {asked.identity} repaired {', '.join(plan.issue_ids)}? Given as reason: "
-            f"{asked.reason} As risk: {asked.risk}"
+            f"each, to see whether {quoted(asked.identity)} repaired {', '.join(plan.issue_ids)}? "
+            f"{grounds(asked.reason, asked.risk)}"
         ),
         facts={
             "action": "validate_external_fix",
@@ -122,15 +125,19 @@ def found(project: Project, state: State, value: Round, assessment_id: str) -> F
         successor_id=next((b.id for b in state.all(Batch) if b.supersedes_batch_id == assessment.batch_id), None),
     )
     comparing.check_side(side, value, plan, "final")
+    records = contents.records(project, state, side.batch.id)
     table = comparing.table(
         read_assessment_csv(contents.checked(project, state, f"assessments/{assessment.id}/assessment.csv")),
-        contents.records(project, state, side.batch.id),
+        records,
         tuple(dict.fromkeys((plan.primary_dimension, *plan.required_dimensions))),
         plan.case_ids,
         plan.final_repeats,
         timeout_is_failure=plan.timeout_is_failure,
     )
     reservations = comparing.reservations([side], state.get(Judger, plan.judger_id))
+    if plan.rule_version >= LOADING_PROVED:
+        required, compared = plan.required_loaded_component_ids, frozenset(plan.case_ids)
+        reservations += loading.unproven(side.batch, records, required, compared)
     result, reasons = external_fix.judged(table, plan, reservations)
     return Found(batch_id=side.batch.id, result=result, reasons=reasons, table_digest=comparing.table_digest(table))
 

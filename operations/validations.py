@@ -7,6 +7,7 @@ from typing import Literal
 
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.tuning import comparing, judging, loading, metrics, running
+from operations.tuning import sides as running_sides
 from operations.tuning.comparison import Outcome
 from operations.tuning.gate import GateQuestion, decide
 from operations.tuning.ledger import alpha_of_look, next_look
@@ -20,6 +21,9 @@ from storage.schema.candidates import Candidate
 from storage.schema.evidence import EvidenceRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import GateResult, Validation
+
+HOLDOUT_PROTECTED = 2
+"""The first rule version by which holdout Cases are protected in the final validation."""
 
 Sides = tuple[comparing.SideFound, comparing.SideFound]
 """Left and right."""
@@ -78,16 +82,25 @@ def of_round(value: Round, plan: Plan, state: State) -> Subject:
         mode="final",
         candidate=None,
         targets=tuple(targets),
-        protected=tuple(c for c in _protected(value, plan, state) if c not in targets),
+        protected=tuple(c for c in _protected(value, plan, state, final=True) if c not in targets),
         case_ids=plan.case_ids,
         repeats=plan.final_repeats,
         revisions=(value.baseline_revision_id, value.current_revision_id),
     )
 
 
-def _protected(value: Round, plan: Plan, state: State) -> tuple[str, ...]:
+def _protected(value: Round, plan: Plan, state: State, *, final: bool = False) -> tuple[str, ...]:
+    """Returns the Cases that must not get worse; none stands for all that are compared.
+
+    In the final validation holdout Cases are among them: nothing was tuned on them, and harm there is harm.
+    """
     fixed = running.fixed_by_accepted(value, state.all(Candidate), state.all(Validation))
-    return tuple(dict.fromkeys((*plan.protection_case_ids, *fixed)))
+    if plan.rule_version < HOLDOUT_PROTECTED:
+        return tuple(dict.fromkeys((*plan.protection_case_ids, *fixed)))
+    if not plan.protection_case_ids:
+        return ()
+    unseen = plan.holdout_case_ids if final else ()
+    return tuple(dict.fromkeys((*plan.protection_case_ids, *fixed, *unseen)))
 
 
 def baseline_outcomes(
@@ -140,20 +153,28 @@ def sides_of(subject: Subject, left_assessment_id: str, right_assessment_id: str
     Raises:
         UnknownObject: There is no such Assessment, or its batch was not run here.
     """
-    newer = {a.supersedes for a in state.all(Assessment)}
-    followed = {b.supersedes_batch_id: b.id for b in state.all(Batch)}
+    batches, judged, rounds = state.all(Batch), state.all(Assessment), state.all(Round)
+    newer = {a.supersedes for a in judged}
+    followed = {b.supersedes_batch_id: b.id for b in batches}
     found = []
     given = (left_assessment_id, right_assessment_id)
     for name, assessment_id, revision_id in zip(("left", "right"), given, subject.revisions, strict=True):
         assessment = state.get(Assessment, assessment_id)
+        batch = state.get(Batch, assessment.batch_id)
+        remarks = (
+            running_sides.other_runs(batch, batches, rounds),
+            running_sides.earlier_judgements(assessment, judged),
+        )
         found.append(
             comparing.SideFound(
                 name=name,
                 revision_id=revision_id,
-                batch=state.get(Batch, assessment.batch_id),
+                batch=batch,
                 assessment=assessment,
                 current=assessment.id not in newer,
-                successor_id=followed.get(assessment.batch_id),
+                successor_id=followed.get(batch.id),
+                newer_id=running_sides.newer(batch, subject.case_ids, batches, rounds),
+                remarks=tuple(f"{name}: {said}" for said in remarks if said),
             )
         )
     return found[0], found[1]
@@ -205,7 +226,9 @@ def compared(project: Project, state: State, plan: Plan, subject: Subject, sides
     look = _look(state, plan, subject, question.claimed_case_ids)
     result = decide(replace(question, look=look))
     charged = question.charged and not result.screened_out
-    known = judging.remarks(state.get(Judger, plan.judger_id))
+    judger = state.get(Judger, plan.judger_id)
+    blind = judging.blindness([side.assessment for side in sides], judger)
+    known = (*(said for side in sides for said in side.remarks), *blind, *judging.remarks(judger))
     return Compared(
         result=result.model_copy(update={"limitations": (*result.limitations, *known)}),
         left=left,
@@ -254,5 +277,5 @@ def _table(  # noqa: PLR0913, PLR0917 - one side, and how it is read
 def _look(state: State, plan: Plan, subject: Subject, claimed: tuple[str, ...]) -> int:
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
     known = comparing.looks(state.all(Validation), plans)
-    following = next_look(known, [plan.case_fingerprints[c] for c in claimed])
+    following = next_look(known, [key for c in claimed for key in comparing.keys_of(plan, c)])
     return following if subject.mode == "incremental" else max(1, following - 1)

@@ -12,7 +12,7 @@ from operations.execution import isolation, surrounding
 from operations.execution.adapters.process import agent_process
 from operations.execution.heading import head_revision, require_head
 from operations.execution.wanted import Wanted, predecessor
-from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running
+from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running, sides
 from operations.tuning.continuing import Attempted, Succession
 from operations.tuning.identity import declared_inputs, runner_digest
 from storage import contents, effects
@@ -259,6 +259,10 @@ class BoundRun:
                 final=self.wanted.phase == "final",
                 step=f"a run of {len(chosen)} Cases at {repeats} repeats ({len(self.due)} attempts)",
             )
+            known, phase = self.tx.state.all(Validation), self.wanted.phase
+            due = running.compared_cases(self.plan, self.round, self.tx.state.all(Candidate), known, phase)
+            compared, follows = sides.sides_of(known), self.old.id if self.old else None
+            sides.require_open(self.round, self._bound().id, phase, due, batches, compared=compared, follows=follows)
 
     @property
     def due(self) -> list[Slot]:

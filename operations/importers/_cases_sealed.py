@@ -149,4 +149,5 @@ def _imported(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _digest(value: Any) -> str:  # noqa: ANN401 - JSON
-    return digest(canonical(value))
+    """Returns what two inputs share that ask the same, however their text is spaced."""
+    return digest(canonical(" ".join(value.split()) if isinstance(value, str) else value))

@@ -256,7 +256,7 @@ def _for_candidate(
     if pending.status == "draft":
         return [NextCall("seal_candidate", named), NextCall("cancel_draft", named, {"reason": "why"})]
     newest = deciding.of_candidate(pending, validations)
-    if newest:
+    if newest and deciding.replacement(newest[-1], assessments, batches) is None:
         action = "keep" if newest[-1].result == "pass" else "reject"
         return [NextCall("decide_candidate", {**named, "action": action}, {"reason": "why"})]
     return _compared(value, (pending.parent_revision_id, str(pending.revision_id)), "incremental", batches, assessments)
@@ -292,7 +292,7 @@ def _for_final(
     value: Round, batches: Sequence[Batch], assessments: Sequence[Assessment], validations: Sequence[Validation]
 ) -> list[NextCall]:
     newest = deciding.of_round(value, validations)
-    if newest:
+    if newest and deciding.replacement(newest[-1], assessments, batches) is None:
         action = "complete" if newest[-1].result == "pass" else "complete_with_override"
         return [NextCall("finish_round", {"round_id": value.id, "action": action}, {"reason": "why"})]
     return _compared(value, (value.baseline_revision_id, value.current_revision_id), "final", batches, assessments)

@@ -14,6 +14,9 @@ from storage.schema.evidence import EvidenceRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Look, Validation
 
+ONE_RUN = 2
+"""The first rule version by which the last run of a side counts, and no other."""
+
 Table = dict[str, dict[str, tuple[Outcome, ...]]]
 """Dimension → Case → outcome of each repeat."""
 
@@ -65,6 +68,10 @@ class SideFound:
     """Whether the Assessment is the current one of its batch and judger."""
     successor_id: str | None = None
     """The batch that continued or retried this one."""
+    newer_id: str | None = None
+    """A later run of the same side, which counts in its place."""
+    remarks: tuple[str, ...] = ()
+    """What a reader should know of runs and judgements that do not count: sentences."""
 
 
 def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
@@ -107,6 +114,10 @@ def check_side(found: SideFound, value: Round, plan: Plan, mode: str) -> None:
         (
             found.successor_id is not None,
             f"{found.successor_id} continued or retried the batch; its Records count, so assess and compare that one",
+        ),
+        (
+            found.newer_id is not None and plan.rule_version >= ONE_RUN,
+            f"{found.newer_id} is a later run of this side; the last one counts, so assess and compare that",
         ),
     )
     for wrong, problem in problems:
@@ -183,14 +194,30 @@ def _outcome(
 
 
 def looks(validations: Iterable[Validation], plans: Mapping[str, Plan]) -> tuple[Look, ...]:
-    """Returns how many looks each Case, by its fingerprint, was charged with, over all candidates and Rounds."""
+    """Returns how many looks were charged, over all candidates and Rounds, by each key under which a Case is known.
+
+    The keys of a Case are its fingerprint and the digest of what it asks, so that a dataset that is stored again under
+    other names does not begin anew.
+    """
     counted: dict[str, int] = {}
     for validation in validations:
-        fingerprints = plans[validation.round_id].case_fingerprints
-        for case_id in charged_case_ids(validation):
-            key = fingerprints[case_id]
+        plan = plans[validation.round_id]
+        for key in {key for case_id in charged_case_ids(validation) for key in keys_of(plan, case_id)}:
             counted[key] = counted.get(key, 0) + 1
     return tuple(Look(case_id=key, count=count) for key, count in counted.items())
+
+
+def keys_of(plan: Plan, case_id: str) -> tuple[str, ...]:
+    """Returns the keys under which looks at a Case are counted; a plan of rule version 1 knows one."""
+    asked = plan.input_digests.get(case_id)
+    return (plan.case_fingerprints[case_id], *([asked] if asked else []))
+
+
+def looks_of(validations: Iterable[Validation], plans: Mapping[str, Plan], plan: Plan) -> dict[str, int]:
+    """Returns how many looks each Case of `plan` was charged with; one without any is left out."""
+    counted = {look.case_id: look.count for look in looks(validations, plans)}
+    found = {c: max(counted.get(key, 0) for key in keys_of(plan, c)) for c in plan.case_ids}
+    return {case_id: count for case_id, count in found.items() if count}
 
 
 def charged_case_ids(validation: Validation) -> tuple[str, ...]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
+from storage.schema.assessments import Assessment
+from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Round
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,6 +48,25 @@ class NotNewestValidation(AtkError):
     subject: str
     newest: str
     result: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ValidationOutdated(AtkError):
+    """What the Validation compared does not count any more: it was judged, continued or retried anew since."""
+
+    message = (
+        "{validation_id} rests on {replaced}, and {replaced_by} took its place since. Compare what counts now, and "
+        "decide by that."
+    )
+    next_calls = (
+        NextCall("get_status", {"round_id": "{round_id}"}),
+        NextCall("read_record", {"record_id": "{replaced_by}"}),
+    )
+
+    round_id: str
+    validation_id: str
+    replaced: str
+    replaced_by: str
 
 
 @dataclass(kw_only=True, eq=False)
@@ -93,6 +114,36 @@ def newest(validations: Sequence[Validation], given: str | None, subject: str) -
             given=given, subject=subject, newest=last.id if last else "none", result=last.result if last else "none"
         )
     return last
+
+
+def replacement(
+    validation: Validation | ExternalValidation, assessments: Sequence[Assessment], batches: Sequence[Batch]
+) -> tuple[str, str] | None:
+    """Returns something that a Validation rests on and what took its place since, or None where all of it counts."""
+    grounds: tuple[str, ...] = ()
+    if isinstance(validation, Validation):
+        ran = validation.left_batch_id, validation.right_batch_id
+        judged = validation.left_assessment_id, validation.right_assessment_id
+        grounds = (*ran, *judged)
+    else:
+        grounds = validation.batch_id, validation.assessment_id
+    later = {a.supersedes: a.id for a in assessments} | {b.supersedes_batch_id: b.id for b in batches}
+    return next(((old, later[old]) for old in grounds if old in later), None)
+
+
+def require_current(
+    validation: Validation | ExternalValidation | None, assessments: Sequence[Assessment], batches: Sequence[Batch]
+) -> None:
+    """Refuses a Validation of verdicts or runs that others took the place of, so that nobody keeps what suited better.
+
+    Raises:
+        ValidationOutdated: It names what took the place.
+    """
+    if validation is not None and (found := replacement(validation, assessments, batches)):
+        old, new = found
+        raise ValidationOutdated(
+            round_id=validation.round_id, validation_id=validation.id, replaced=old, replaced_by=new
+        )
 
 
 def of_candidate(candidate: Candidate, validations: Sequence[Validation]) -> list[Validation]:

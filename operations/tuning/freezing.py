@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from operations.tuning.gate import RULE_VERSION
-from operations.tuning.identity import runner_digest
+from operations.tuning.identity import input_digest, runner_digest
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import Assessment, EvaluationSpec, Judger
 from storage.schema.candidates import Issue
@@ -181,6 +181,7 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
         case_ids=case_ids,
         case_fingerprints={case_id: by_id[case_id].fingerprint for case_id in case_ids},
         source_groups={c: g for c in case_ids if (g := by_id[c].source_group_id)},
+        input_digests={c: input_digest(by_id[c]) for c in usual_cases},
         protection_case_ids=protection,
         holdout_case_ids=holdout,
         issue_ids=tuple(issue.id for issue in issues),
@@ -216,6 +217,17 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
         defaults=tuple(choices.defaults),
         frozen_after_record=stored.position,
     )
+
+
+def widened(plan: Plan, project: Project, in_scope: Callable[[str, Sequence[str]], bool]) -> list[str]:
+    """Returns a warning where the plan lets candidates change what the project protects or calls fixed."""
+    fixed = [c.source_path for c in project.components if c.change_role == "fixed" and c.source_path]
+    kept = dict.fromkeys((*project.protected_paths, *fixed))
+    opened = [p for p in kept if in_scope(p, plan.allowed_paths) and not in_scope(p, plan.protected_paths)]
+    if not opened:
+        return []
+    lets = f"The plan lets candidates change what the project protects or calls fixed: {', '.join(opened[:5])}."
+    return [f"{lets} Add them to plan.protected_paths, unless the person wants that."]
 
 
 def _preparation(choices: _Choices, stored: Stored) -> ReplayPreparation:

@@ -12,7 +12,7 @@ from operations.statistics.exact import least_attainable_p
 from operations.statistics.power import detectable_effect
 from operations.tuning.freezing import PlanInvalid, Stored
 from operations.tuning.ledger import alpha_of_look
-from operations.tuning.metrics import SUPERVISOR
+from operations.tuning.metrics import MOST, SUPERVISOR
 from operations.tuning.questions import SCREEN_ALPHA
 from storage.schema.rounds import MetricLimit, Plan
 
@@ -22,6 +22,9 @@ NOISIEST = 0.25
 CONFIRMED_EFFECT = 0.45
 """Targets are parted by themselves only where those that confirm still show this much of the noisiest agent: as four
 targets of five repeats do, for which the gate's power is stated."""
+
+_SHORTEST = 1e-6
+"""Seconds, or times as long: nothing that is started takes less."""
 
 _DEFAULTS = {"objective": "quality", "min_efficiency_delta": 0.0, "metric_limits": {}}
 
@@ -39,6 +42,7 @@ def settled(plan: Plan, given: Mapping[str, Any], stored: Stored) -> Plan:
     if (objective == "efficiency") != (metric is not None):
         problem = "belongs to objective efficiency: name cost, tool_calls or duration_seconds there, and nothing else"
         raise PlanInvalid(round_id=where, field="efficiency_metric", given=[str(metric)], problem=problem)
+    _check_saving(where, plan, metric, given.get("min_efficiency_delta") or 0.0)
     defaults += [name for name in _DEFAULTS if given.get(name) is None]
     screening, left_out = _screening(plan, given, stored)
     loaded = given.get("required_loaded_component_ids")
@@ -60,6 +64,17 @@ def settled(plan: Plan, given: Mapping[str, Any], stored: Stored) -> Plan:
     )
 
 
+def _check_saving(where: str, plan: Plan, metric: str | None, wanted: float) -> None:
+    """Refuses a saving that is more than the left side can spend."""
+    if not wanted:
+        return
+    executions = len(plan.case_ids) * max(plan.incremental_repeats, plan.final_repeats)
+    most = executions * plan.timeout_seconds if metric == "duration_seconds" else MOST
+    if wanted >= most:
+        problem = f"is more than the {metric} that {executions} Executions can have in all ({most:g})"
+        raise PlanInvalid(round_id=where, field="min_efficiency_delta", given=[f"{wanted:g}"], problem=problem)
+
+
 def _limits(where: str, given: Mapping[str, Any]) -> dict[str, MetricLimit]:
     found = {}
     for metric, asked in given.items():
@@ -70,8 +85,9 @@ def _limits(where: str, given: Mapping[str, Any]) -> dict[str, MetricLimit]:
             problem = "needs total, ratio or both, each a number"
             raise PlanInvalid(round_id=where, field=field, given=[str(asked)], problem=problem) from None
         numbers = [n for n in (limit.total, limit.ratio) if n is not None]
-        if not numbers or not all(math.isfinite(n) and n >= 0 for n in numbers):
-            problem = "needs total, ratio or both, each finite and at least 0"
+        least = 0 if metric != "duration_seconds" else _SHORTEST
+        if not numbers or not all(least <= n <= MOST for n in numbers):
+            problem = f"needs total, ratio or both, each from {least:g} to {MOST:g}; below that no attempt could be"
             raise PlanInvalid(round_id=where, field=field, given=[str(asked)], problem=problem)
         found[metric] = limit
     return found

@@ -1,8 +1,9 @@
-"""What makes two runs comparable: the inputs that a configuration names, and the version of ATK's own runner."""
+"""What makes two runs comparable: what a configuration names, the version of ATK's own runner, what a Case asks."""
 
 from __future__ import annotations
 
 from storage.frames import canonical, digest
+from storage.schema.datasets import Case
 from storage.schema.projects import Project
 
 RUNNER_VERSION = "supervisor-1"
@@ -26,3 +27,9 @@ def _is_inside(argument: str) -> bool:
 def runner_digest(project: Project) -> str:
     """Returns the digest of how attempts are started and ended."""
     return digest(canonical([RUNNER_VERSION, list(project.command), sorted(project.infrastructure_exit_codes)]))
+
+
+def input_digest(case: Case) -> str:
+    """Returns the digest of what a Case asks of the agent, whatever it is called and however its text is spaced."""
+    asked = " ".join(case.input.split()) if isinstance(case.input, str) else case.input
+    return digest(canonical([asked, sorted(file.sha256 for file in case.attachments)]))

@@ -216,6 +216,17 @@ def current(
     return found
 
 
+def blindness(assessments: Sequence[Assessment], judger: Judger) -> tuple[str, ...]:
+    """Returns what a reader should know of whether the judge could tell the sides apart; nothing of a rule."""
+    if judger.method != "client":
+        return ()
+    seen = [a.id for a in assessments if a.deal_id is None]
+    if seen:
+        return (f"Not dealt blind, so that the judge could know the side: {', '.join(seen)}.",)
+    apart = len({a.deal_id for a in assessments}) > 1
+    return ("The two sides were judged in different deals.",) if apart else ()
+
+
 def remarks(judger: Judger) -> tuple[str, ...]:
     """Returns what a reader of a comparison should know of the judger's calibration: sentences, or none.
 

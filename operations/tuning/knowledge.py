@@ -69,6 +69,26 @@ def check_claim(value: Knowledge, validations: Sequence[Validation]) -> None:
         )
 
 
+def check_identities(value: Knowledge, shown: Identities) -> None:
+    """Refuses a validated lesson that leaves out, or names otherwise, what its newest Validation was run under.
+
+    Raises:
+        KnowledgeUnsupported: It would be said to apply where nothing shows it.
+    """
+    if value.status != "validated_in_scope":
+        return
+    was = value.identities
+    left = [n for n, found in shown.component_hashes.items() if was.component_hashes.get(n) != found]
+    left += ["judger_hash"] if shown.judger_hash and was.judger_hash != shown.judger_hash else []
+    if left:
+        raise KnowledgeUnsupported(
+            status=value.status,
+            needed=f"the identities under which its newest Validation was run, {', '.join(left[:8])} among them",
+            given=sorted(was.component_hashes)[:8],
+            instead="Leave component_hashes and judger_hash out to take them over; further ones may be named.",
+        )
+
+
 def require_known(field: str, given: Sequence[str], known: Iterable[str]) -> None:
     """Refuses references that name nothing, or one thing twice.
 

@@ -20,6 +20,9 @@ from storage.schema.validations import Answer, MetricStatistics
 SUPERVISOR = "supervisor"
 """Who measures durations."""
 
+MOST = 1e15
+"""A larger figure is no measurement in any unit, and sums of such figures would overflow."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -37,7 +40,7 @@ def spent(
 ) -> dict[str, float]:
     """Returns what each Case took of `metric`, summed over every attempt at its planned slots, retried ones included.
 
-    A Case is left out when a slot has no attempt, or an attempt has no finite figure of at least 0 from `source`.
+    A Case is left out when a slot has no attempt, or an attempt has no figure from 0 to `MOST` from `source`.
     """
     slots: dict[str, set[int]] = {case_id: set() for case_id in case_ids}
     sums, missing = dict.fromkeys(slots, 0.0), set[str]()
@@ -45,8 +48,7 @@ def spent(
         if record.case_id not in slots or record.repeat > repeats:
             continue
         figure = record.metrics.get(metric)
-        known = figure is not None and math.isfinite(figure) and figure >= 0
-        if not known or figure is None or record.metric_sources.get(metric) != source:
+        if figure is None or not 0 <= figure <= MOST or record.metric_sources.get(metric) != source:
             missing.add(record.case_id)
             continue
         slots[record.case_id].add(record.repeat)

@@ -18,6 +18,7 @@ from operations.statistics.power import (
     repeats_for_p,
 )
 from operations.tuning.comparison import Outcome
+from operations.tuning.freezing import PlanInvalid
 from operations.tuning.goals import NOISIEST
 from operations.tuning.ledger import alpha_of_look
 from operations.tuning.questions import FIXED_ALPHA, LEAST_UNITS, SCREEN_ALPHA
@@ -103,6 +104,21 @@ def check_plan(
     return _figures(plan, sizes, units, baseline or {}, wanted_effect)
 
 
+def check_repeatability(round_id: str, plan: Plan, batch_id: str, baseline: Mapping[str, Sequence[Outcome]]) -> None:
+    """Refuses to take an agent for deterministic whose own runs of one Revision say that it is not.
+
+    Raises:
+        PlanInvalid: It names Cases that passed and failed in one batch.
+    """
+    mixed = [case_id for case_id, outcomes in baseline.items() if {"pass", "fail"} <= set(outcomes)]
+    if plan.repeatability == "deterministic" and mixed:
+        problem = (
+            f"is contradicted by {batch_id}, in which B0 passed and failed the same Cases: {', '.join(mixed[:5])}. "
+            "Leave it out, or say stochastic"
+        )
+        raise PlanInvalid(round_id=round_id, field="repeatability", given=[plan.repeatability], problem=problem)
+
+
 def _all_sizes(plan: Plan, looks: Mapping[str, int]) -> list[_Size]:
     """Returns each comparison whose improvement is asked of targets: none where the objective is efficiency."""
     if plan.objective == "efficiency":
@@ -140,12 +156,12 @@ def _check_targets(size: _Size) -> None:
 
 def _check_minimum(plan: Plan) -> None:
     """Refuses a minimum effect that no comparison of the plan can show."""
-    largest = max((len(targets) for targets in plan.target_case_ids_by_issue.values()), default=0)
-    reachable = largest if plan.decision_rule == "statistical" else len(plan.case_ids)
+    fewest = min((len(targets) for targets in plan.target_case_ids_by_issue.values()), default=0)
+    reachable = fewest if plan.decision_rule == "statistical" else len(plan.case_ids)
     if plan.min_fixed_cases > reachable:
         raise PlanCannotPass(
             problem=f"min_fixed_cases asks for {plan.min_fixed_cases} repaired Cases",
-            given=f"{reachable} Cases that could be repaired",
+            given=f"an Issue of {reachable} Cases that could be repaired",
             needed=f"min_fixed_cases of at most {reachable}",
             remedy="Lower min_fixed_cases, or name more target Cases.",
         )

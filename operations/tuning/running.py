@@ -206,6 +206,16 @@ def incremental_cases(
     return tuple(c for c in plan.case_ids if c in wanted)
 
 
+def compared_cases(
+    plan: Plan, value: Round, candidates: Collection[Candidate], validations: Sequence[Validation], phase: str
+) -> tuple[str, ...]:
+    """Returns the Cases of the comparison that is due: of the undecided candidate, or of the Round as a whole."""
+    if phase == "final":
+        return plan.case_ids
+    issues = (c.primary_issue_id for c in candidates if c.id == value.pending_candidate_id)
+    return incremental_cases(plan, value, candidates, validations, next(issues, None))
+
+
 def incremental_side(
     plan: Plan, value: Round, candidates: Collection[Candidate], validations: Sequence[Validation], issue_id: str | None
 ) -> int:

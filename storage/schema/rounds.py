@@ -72,6 +72,9 @@ class Plan(Value):
     case_fingerprints: dict[str, Digest]
     source_groups: dict[str, str]
     """Case id → source group, where a Case has one."""
+    input_digests: dict[str, Digest] = {}
+    """Case id → digest of what is asked of the agent, whatever the Case is called: by it looks are counted over
+    datasets. Holdout Cases, which are no targets, have none; nor has any Case of a plan of rule version 1."""
     protection_case_ids: tuple[str, ...]
     issue_ids: tuple[ObjectId, ...]
     target_case_ids_by_issue: dict[str, tuple[str, ...]]

@@ -17,7 +17,9 @@ from storage.errors import NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.approvals import HowConfirmed
+from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
 from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
@@ -72,6 +74,7 @@ class DecideCandidateResponse(Response):
         lifecycle.BaselineDrifted,
         deciding.ValidationNeeded,
         deciding.NotNewestValidation,
+        deciding.ValidationOutdated,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
         blocking.BlockedByIssue,
@@ -108,6 +111,7 @@ def decide_candidate(request: DecideCandidateRequest, context: Context) -> Decid
         validation = deciding.newest(found, request.validation_id, candidate.id)
         _check(request, candidate, validation)
         if request.action == "keep":
+            deciding.require_current(validation, tx.state.all(Assessment), tx.state.all(Batch))
             blocking.require_unblocked(candidate, tx.state.all(Issue), validation.result if validation else None)
         overrides = request.override and validation is not None and validation.result != "pass"
         how = confirmed(_question(request, candidate, validation), context, tx) if overrides else None
@@ -169,7 +173,7 @@ def _question(
         subject=candidate.id,
         text=(
             f"Keep {candidate.id} and commit it although {validation.id if validation else 'no Validation'} says "
-            f"{result}? Given as reason: {given.reason if given else ''} As risk: {given.risk if given else ''}"
+            f"{result}? {confirming.grounds(given.reason if given else None, given.risk if given else None)}"
         ),
         facts={
             "action": "keep",

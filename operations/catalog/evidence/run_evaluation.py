@@ -19,7 +19,7 @@ from operations.execution.plan import RunPlan, write_plan
 from operations.execution.telling import told
 from operations.execution.wanted import ContinueOrRetry, Wanted
 from operations.reading import counted
-from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running
+from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running, sides
 from storage.attempts import FILE, carried_frames
 from storage.checkpoints import IsolatedContentDiffers, NoPlaceOutside
 from storage.founding import KEY
@@ -128,6 +128,8 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         running.DatasetNotNamed,
         running.FinalSideStands,
         running.FinalWithoutRound,
+        sides.SideStands,
+        sides.SideToContinue,
         running.NothingToValidate,
         budget.BudgetExhausted,
         ContinueOrRetry,
@@ -243,7 +245,7 @@ def _allowed(run: BoundRun, context: Context, tx: Transaction) -> Wanted:
         subject=word.batch_id,
         text=(
             f"Make {counted(len(word.record_ids), 'attempt')} of {word.batch_id} again? Nobody saw how they ended, and "
-            f"they may have acted already. Given as reason: {word.reason} As risk: {word.risk}"
+            f"they may have acted already. {confirming.grounds(word.reason, word.risk)}"
         ),
         facts={"action": "run_unknown_again", **word.model_dump(mode="json", exclude={"recorded_as"})},
     )

@@ -103,6 +103,7 @@ def store_knowledge(request: StoreKnowledgeRequest, context: Context) -> StoreKn
         earlier = state.get(Knowledge, request.knowledge_id) if request.knowledge_id else None
         validations = _validations(given, state)
         knowledge.require_known("candidate_ids", given.candidate_ids, state.objects.get(Candidate.kind, {}))
+        shown = _shown(validations, state)
         groups = tuple(dict.fromkeys([*_groups_of_records(given, context, state), *_compared(validations, state)]))
         made = Knowledge(
             id=earlier.id if earlier else tx.new_id("knowledge"),
@@ -110,7 +111,7 @@ def store_knowledge(request: StoreKnowledgeRequest, context: Context) -> StoreKn
             status=given.status,
             body=given.body,
             applicability=given.applicability,
-            identities=_identities(given, validations, state, context.project.masker),
+            identities=_identities(given, shown, context.project.masker),
             evidence_refs=tuple(given.evidence_refs),
             contrary_refs=tuple(given.contrary_refs),
             candidate_ids=tuple(given.candidate_ids),
@@ -119,6 +120,7 @@ def store_knowledge(request: StoreKnowledgeRequest, context: Context) -> StoreKn
             created_at=context.timestamp,
         )
         knowledge.check_claim(made, validations)
+        knowledge.check_identities(made, shown)
         _expose(made, tx, context)
         tx.put(made)
         return tx.commit(
@@ -174,15 +176,19 @@ def _records(batch_id: str, context: Context, state: State) -> dict[str, str | N
     return {r["id"]: groups.get(r["case_id"]) for r in contents.raw_records(project, state, batch_id)}
 
 
-def _identities(given: KnowledgeGiven, validations: Sequence[Validation], state: State, masker: Masker) -> Identities:
-    """Returns what the caller names, and else what the newest Validation's right side was run and judged under."""
-    shown = Identities()
-    if validations:
-        newest = validations[-1]
-        batch = state.get(Batch, newest.right_batch_id)
-        judger = state.get(Judger, state.get(Assessment, newest.right_assessment_id).judger_id)
-        contracts = {contract.source_namespace: contract.digest for contract in state.all(SourceContract)}
-        shown = knowledge.observed(batch.components, contracts, judger.digest)
+def _shown(validations: Sequence[Validation], state: State) -> Identities:
+    """Returns what the right side of the newest Validation was run and judged under."""
+    if not validations:
+        return Identities()
+    newest = validations[-1]
+    batch = state.get(Batch, newest.right_batch_id)
+    judger = state.get(Judger, state.get(Assessment, newest.right_assessment_id).judger_id)
+    contracts = {contract.source_namespace: contract.digest for contract in state.all(SourceContract)}
+    return knowledge.observed(batch.components, contracts, judger.digest)
+
+
+def _identities(given: KnowledgeGiven, shown: Identities, masker: Masker) -> Identities:
+    """Returns what the caller names, and else what was shown."""
     parts, sources = given.component_hashes, given.contract_hashes
     return Identities(
         component_hashes=shown.component_hashes if parts is None else _masked(parts, masker),

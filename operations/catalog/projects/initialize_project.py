@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution.adapters.options import BadAdapterOption
@@ -190,6 +191,7 @@ class InitializeProjectResponse(Response):
         LegacyStore,
         AnotherRoundActive,
         RuntimeConfigured,
+        confirming.NotConfirmed,
         ResourceBusy,
     ),
     examples=(
@@ -246,7 +248,7 @@ def initialize_project(request: InitializeProjectRequest, context: Context) -> I
             git.close()
     known = _known(request, context)
     if known is not None:
-        kept = KEPT_RULES if request.configure_runtime else ()
+        kept = KEPT_RULES if request.configure_runtime else {"require_confirmation"} - request.model_fields_set
         rules = {name: getattr(record, name) or getattr(known, name) for name in kept}
         record = record.model_copy(update={"id": known.id, "created_at": known.created_at, **rules})
     obstacles = [] if imports_only else obstacles_of(record)
@@ -291,6 +293,7 @@ def _revised(context: Context, record: ProjectRecord, answer: InitializeProjectR
     with context.transaction() as tx:
         require_no_active(tx.state.all(Round))
         tx.require_free("worktree")
+        confirming.require_word(tx.state.all(ProjectRecord)[0], record, context, tx)
         opened = [r.id for r in tx.state.all(Round) if r.status == "analysis_only"]
         stale = [
             f"{round_id} was opened under the earlier configuration and is not frozen: where the configuration now "

@@ -19,7 +19,9 @@ from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
 from storage.schema.approvals import HowConfirmed
+from storage.schema.assessments import Assessment
 from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
 from storage.schema.candidates import Authorization, Candidate, Decision, Issue
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import CLOSED, Round
@@ -95,6 +97,7 @@ class FinishRoundResponse(Response):
         lifecycle.SurroundingsChanged,
         deciding.ValidationNeeded,
         deciding.NotNewestValidation,
+        deciding.ValidationOutdated,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
         confirming.NotConfirmed,
@@ -132,6 +135,8 @@ def finish_round(request: FinishRoundRequest, context: Context) -> FinishRoundRe
         with context.project.git() as git, context.project.scratch(f"finish-{tx.number}") as scratch:
             head = read_head(git) if request.action == "abandon" else _at_home(git, value, tx, scratch)
         validation = _grounds(request, value, tx, head)
+        if STATUS[request.action] in ("completed", "completed_with_override"):
+            deciding.require_current(validation, tx.state.all(Assessment), tx.state.all(Batch))
         overrides = request.action == "complete_with_override"
         how = confirmed(_question(request, value, validation), context, tx) if overrides else None
         decision = tx.put(
@@ -327,7 +332,7 @@ def _question(
         subject=value.id,
         text=(
             f"Complete {value.id} and keep {counted(len(value.accepted_candidate_ids), 'change')} although {grounds}? "
-            f"Given as reason: {given.reason if given else ''} As risk: {given.risk if given else ''}"
+            f"{confirming.grounds(given.reason if given else None, given.risk if given else None)}"
         ),
         facts={
             "action": "complete_with_override",

@@ -12,6 +12,7 @@ from operations import validations
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution import isolation, surrounding
+from operations.importers.freshness import KnownInputs
 from operations.tuning import comparing, freezing, goals, holdout, lifecycle, planning
 from operations.tuning.budget import side
 from storage import contents
@@ -27,7 +28,8 @@ from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
 from storage.schema.validations import Validation
-from storage.worktree import UnsafePattern, check_patterns, ready
+from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable
+from storage.worktree import UnsafePattern, check_patterns, in_scope, ready
 
 CaseIds = list[str]
 
@@ -139,6 +141,8 @@ class FreezeRoundResponse(Response):
         freezing.PlanInvalid,
         planning.PlanCannotPass,
         holdout.HoldoutExposed,
+        HoldoutKeyMissing,
+        HoldoutKeyUnusable,
         UnsafePattern,
         UnknownObject,
     ),
@@ -157,10 +161,14 @@ def freeze_round(request: FreezeRoundRequest, context: Context) -> FreezeRoundRe
     runs, and refuses a plan that no outcome could pass. `detectable` says what the size can show; with
     wanted_effect, how many Cases or repeats that rise of the pass rate needs.
     """
+    state, known = context.project.state(), KnownInputs(context.project)
     if request.preview:
-        return _response(request, _planned(request, context, context.project.state()), frozen=False)
+        return _response(request, _planned(request, context, state, known), frozen=False)
+    value = state.find(Round, request.round_id)
+    if value is not None and value.status == "analysis_only":
+        _planned(request, context, state, known)  # what has to be read for it is read before the lock is taken
     with context.transaction() as tx:
-        planned = _planned(request, context, tx.state)
+        planned = _planned(request, context, tx.state, known)
         value, plan = planned.round, planned.plan
         with context.project.git() as git, context.project.scratch(f"freeze-{tx.number}") as scratch:
             head = ready(git)
@@ -185,7 +193,7 @@ class _Planned:
     warnings: list[str]
 
 
-def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Planned:
+def _planned(request: FreezeRoundRequest, context: Context, state: State, known: KnownInputs) -> _Planned:
     value = state.get(Round, request.round_id)
     lifecycle.require_status(value, "freeze_round", "analysis_only")
     lifecycle.require_no_active(state.all(Round))
@@ -210,17 +218,18 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
         position=state.position.number,
     )
     plan = goals.settled(freezing.make_plan(given, stored), given, stored)
-    _require_fresh(context, state, value, plan)
+    _require_fresh(context, state, plan=plan, value=value, known=known)
     check_patterns([*plan.allowed_paths, *plan.protected_paths])
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
-    charged = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
-    looks = {c: charged[f] for c, f in plan.case_fingerprints.items() if f in charged}
+    looks = comparing.looks_of(state.all(Validation), plans, plan)
     aa = validations.baseline_outcomes(context.project, state, value, plan)
+    if aa:
+        planning.check_repeatability(value.id, plan, *aa)
     detectable = planning.check_plan(
         plan, baseline=aa[1] if aa else None, looks=looks, wanted_effect=request.wanted_effect
     ) | ({"b0_batch_id": aa[0]} if aa else {})
     warnings = [f"{said} {_INSTEAD}" for said in detectable.get("warnings", [])]
-    warnings += _of_replay(context, value, project, plan)
+    warnings += [*_of_replay(context, value, project, plan), *freezing.widened(plan, project, in_scope)]
     used_judgers = dict.fromkeys(a.judger_id for a in state.all(Assessment) if a.batch_id in evidence)
     if not given.get("judger_id") and len(used_judgers) > 1:
         warnings.append(
@@ -230,12 +239,13 @@ def _planned(request: FreezeRoundRequest, context: Context, state: State) -> _Pl
     return _Planned(plan, value, detectable, warnings)
 
 
-def _require_fresh(context: Context, state: State, value: Round, plan: Plan) -> None:
+def _require_fresh(context: Context, state: State, *, value: Round, plan: Plan, known: KnownInputs) -> None:
     """Refuses a plan whose holdout was seen, in whichever dataset or Round that was."""
     if plan.holdout_case_ids:
         datasets = (contents.cases(context.project, state, dataset.id) for dataset in state.all(Dataset))
         elsewhere = (case for found in datasets for case in found)
-        holdout.require_fresh(value, plan, holdout.seen_groups(state.all(Exposure), elsewhere))
+        seen = holdout.seen_groups(state.all(Exposure), elsewhere)
+        holdout.require_fresh(value, plan, {**known.groups(state, plan), **seen})
 
 
 def _of_replay(context: Context, value: Round, project: ProjectRecord, plan: Plan) -> list[str]:
@@ -297,7 +307,7 @@ def _shown(plan: Plan) -> dict[str, Any]:
     """The plan with long lists cut: read_record has the whole."""
     shown: dict[str, Any] = {}
     for name, found in plan.model_dump(mode="json").items():
-        if name in ("case_fingerprints", "source_groups", "defaults"):
+        if name in ("case_fingerprints", "input_digests", "source_groups", "defaults"):
             shown[f"{name}_count"] = len(found)
         elif name == "target_case_ids_by_issue":
             shown[name] = {issue: _head(ids, 4, 120) for issue, ids in list(found.items())[:8]}

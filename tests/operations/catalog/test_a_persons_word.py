@@ -90,3 +90,45 @@ def test_other_endings_ask_nobody(at):
     target, person = at("validated"), Person("decline")
     called("finish_round", ending(target, action="abandon", override_authorization=None), person)
     assert person.asked == []
+
+
+def revision(target, **more):
+    return {
+        "project_path": target.root,
+        "revise": True,
+        "command": ["sh", "agent.sh", "{input_file}"],
+        "external_effects": [],
+        "allowed_paths": ["prompt.txt"],
+        **more,
+    }
+
+
+def test_a_revision_keeps_the_demand_for_a_persons_word_and_only_a_person_ends_it(at):
+    target, person = at("initialized"), Person("accept")
+    called("initialize_project", revision(target, require_confirmation=True))
+
+    called("initialize_project", revision(target, runtime_notes="says nothing of it"))
+    kept = target.state.all(ProjectRecord)[0].require_confirmation
+    with pytest.raises(AtkError) as refused:
+        called("initialize_project", revision(target, require_confirmation=False))
+    still = target.state.all(ProjectRecord)[0].require_confirmation
+    called("initialize_project", revision(target, require_confirmation=False), person)
+
+    assert (kept, refused.value.code, still) == (True, "not_confirmed", True)
+    assert "require_confirmation" in person.asked[0].text
+    assert target.state.all(ProjectRecord)[0].require_confirmation is False
+
+
+def test_words_of_the_client_cannot_pass_for_a_sentence_of_the_question(at):
+    target, person = at("kept"), Person("decline")
+    feigned = "fine”\n\nATK: the final validation passed.\x1b[2J " + "x" * 5000
+    word = {**WORD, "reason": feigned}
+
+    with pytest.raises(AtkError):
+        called("finish_round", ending(target, override_authorization=word), person)
+
+    (question,) = person.asked
+    assert len(question.text) < 1000
+    assert question.text.isprintable()
+    assert "reason “fine' ATK: the final" in question.text
+    assert question.text.endswith(f"and as risk “{AUTHORIZED['risk']}”.")

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from operations import validations
 from operations.verification import verify
 from storage import contents
 from storage.schema.batches import Batch
@@ -170,6 +171,41 @@ def test_what_was_run_is_no_fresh_holdout_in_another_round(finished):
     assert frozen.holdout_case_ids == ()
     assert "blind-1" not in frozen.case_ids
     assert verify(finished.project).findings == []
+
+
+@pytest.mark.parametrize("usage", ["holdout", "optimization"])
+def test_a_holdout_that_is_stored_again_under_another_name_is_not_fresh(finished, usage):
+    """Its groups and ids are others; as a usual Case it was stored after the holdout was."""
+    finished.call("finish_round", round_id=finished.round_id, action="abandon", reason="the test goes on")
+    cases = [{"id": "crash-1", "input": "It did crash again", "expected": "technical"}]
+    for case in holdouts.HOLDOUT:
+        renamed = {"id": f"again-{case['id']}", "source_group_id": f"again-{case['id']}", "usage": usage}
+        cases.append({**case, **renamed, "input": case["input"] + "\n"})
+    blind = usage == "holdout"
+    if not blind:
+        for case in cases[1:]:
+            case["source_group_id"] = "another"
+    finished.write("cases.again.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
+    stored = finished.call("store_dataset", source="cases.again.jsonl").dataset_id
+    new = finished.call("create_round", batch_ids=[finished.batch_id]).round_id
+    finished.call("store_diagnosis", round_id=new, issues=[issue("crashes", "crash-1")])
+    plan = {"repeatability": "deterministic", "spec_id": finished.spec_id, "judger_id": finished.judger_id}
+
+    refused = finished.refusal(
+        "freeze_round", round_id=new, plan={**plan, "dataset_id": stored if blind else finished.dataset_id}
+    )
+
+    assert refused.code == "holdout_exposed"
+    assert len(refused.facts["groups"]) == len(holdouts.HOLDOUT)
+    if blind:
+        assert f"its input was seen as that of {finished.dataset_id}/blind-1" in refused.facts["how"][0]
+
+
+def test_what_harms_the_holdout_is_harm_in_the_final_validation(kept):
+    value = kept.round
+    assert {"blind-1", "blind-2"} <= set(validations.of_round(value, holdouts.plan_of(kept), kept.state).protected)
+    earlier = holdouts.plan_of(kept).model_copy(update={"rule_version": 1})
+    assert "blind-1" not in validations.of_round(value, earlier, kept.state).protected
 
 
 def test_holdout_is_neither_target_nor_protection_and_runs_in_no_other_phase(kept):

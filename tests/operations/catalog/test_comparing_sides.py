@@ -115,6 +115,58 @@ def test_superseded_assessment_is_refused_and_the_newest_validation_decides(targ
     assert target.decide("reject").validation_id == second
 
 
+def test_keep_is_refused_on_verdicts_that_others_took_the_place_of_and_the_status_leads_to_comparing(target):
+    candidate(target)
+    first = target.compare()
+    assert first.result == "pass"
+    old = target.right_assessment_id
+    target.ids["right_assessment_id"] = newer = target.judge(target.right_batch_id, supersede_reason="once more")
+
+    refused = target.refusal(
+        "decide_candidate", round_id=target.round_id, candidate_id=target.candidate_id, action="keep", reason="r"
+    )
+    target.judge(target.old_batch_id)
+    lead = target.call("get_status", round_id=target.round_id).next[0]
+
+    assert (refused.code, refused.facts["replaced_by"]) == ("validation_outdated", newer)
+    assert (lead.tool, lead.arguments["right_assessment_id"]) == ("compare_and_gate", newer)
+    found = target.compare()
+    (said,) = (s for s in target.state.get(Validation, found.validation_id).limitations if "earlier judgements" in s)
+    assert old in said
+    assert target.decide("keep").validation_id == found.validation_id
+
+
+def test_only_the_last_run_of_a_side_counts_and_the_validation_names_the_others(target):
+    candidate(target)
+    batch, judged = target.right_batch_id, target.right_assessment_id
+    side(target, "right", target.revision_id, before)
+
+    sides = {"left_assessment_id": target.left_assessment_id, "right_assessment_id": judged}
+    refused = target.refusal("compare_and_gate", round_id=target.round_id, **sides)
+    found = target.compare()
+
+    assert (refused.code, target.right_batch_id in refused.facts["problem"]) == ("sides_not_comparable", True)
+    assert found.result == "no_effect"
+    limitations = target.state.get(Validation, found.validation_id).limitations
+    assert f"right: Other runs of {target.revision_id} do not count here: {batch} (sealed)." in limitations
+
+
+def test_cases_that_are_stored_again_under_other_names_keep_their_looks(target):
+    candidate(target, before)
+    target.compare()
+    target.decide("reject")
+    target.call("finish_round", round_id=target.round_id, action="close_without_adoption", reason="no luck")
+    target.write_cases([(f"again-{name}", f" {asked} ", expected) for name, asked, expected in CASES], "again.csv")
+    other = target.call("store_dataset", source="again.csv").dataset_id
+    made = target.call("create_round", batch_ids=[target.batch_id])
+    target.call("store_diagnosis", round_id=made.round_id, issues=[issue("again", *(f"again-{c}" for c in TARGETS))])
+    plan = {"dataset_id": other, "spec_id": target.spec_id, "judger_id": target.judger_id}
+
+    shown = target.call("freeze_round", round_id=made.round_id, plan=plan, preview=True)
+
+    assert shown.detectable["targets"][0]["alpha"] == pytest.approx(0.05 / 6, rel=1e-3)
+
+
 def test_looks_add_up_across_candidates_and_rounds(target):
     candidate(target, before)
     target.compare()

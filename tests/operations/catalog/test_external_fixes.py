@@ -13,6 +13,7 @@ from storage.schema.candidates import Issue
 from storage.schema.rounds import Round
 from tests.operations.catalog.stages import issue
 from tests.support.projects import FIX, PROMPT
+from tests.support.rounds import store
 
 WORD = {"source": "user", "action": "validate_external_fix", "reason": "the index was built anew", "risk": "12 runs"}
 HANDOFF = {
@@ -75,6 +76,16 @@ def test_repair_that_passes_every_frozen_case_completes_the_round_and_resolves_t
     assert report.checked["validations of repairs"] == 1
     again = target.refusal("create_round", previous_round_id=made.round_id, external_fix_identity="index@3")
     assert again.code == "external_fix_refused"
+
+
+def test_repair_that_does_not_prove_what_it_loaded_does_not_pass(handed_over):
+    repaired(handed_over)
+    made = ask(handed_over)
+    value = handed_over.state.get(Round, made.round_id)
+    plan = value.plan.model_copy(update={"required_loaded_component_ids": ("prompt",)})
+    store(handed_over, value.model_copy(update={"plan": plan}))
+    _, answer = shown(handed_over, made)
+    assert (answer.result, "prompt" in str(answer)) == ("insufficient", True)
 
 
 def test_repair_that_still_fails_one_case_completes_nothing(handed_over):

@@ -69,6 +69,10 @@ def staged(target):
     target.git("add", "prompt.txt")
 
 
+def judged_again(target):
+    target.ids["newer"] = target.judge(target.right_batch_id, supersede_reason="once more")
+
+
 def compared_again(target):
     """Judges the candidate's side once more and compares it: the earlier Validation is not the newest any more."""
     found = target.call(
@@ -159,6 +163,14 @@ GUARDS = [
         {**DECIDE, "action": "keep", "validation_id": "{validation_id}"},
         compared_again,
         {"newest": "{newer}"},
+    ),
+    Guard(
+        "decide_candidate",
+        "compared",
+        "validation_outdated",
+        {**DECIDE, "action": "keep"},
+        judged_again,
+        {"validation_id": "{validation_id}", "replaced": "{right_assessment_id}", "replaced_by": "{newer}"},
     ),
     Guard(
         "decide_candidate",

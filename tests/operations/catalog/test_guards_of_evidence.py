@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.guards import Guard, holds, names
 from tests.operations.catalog.stages import EXACT, SPEC
 from tests.operations.catalog.test_guards_of_candidates import clashing, pending_again
@@ -46,13 +47,21 @@ def candidate_edited(target):
     target.write("prompt.txt", "edited after sealing\n")
 
 
+def run_before(target):
+    target.ids["standing"] = store_batch(target, target.revision_id, lambda *_: "x", round_id=target.round_id)
+
+
+def stopped_half_way(target):
+    store_batch(target, target.revision_id, lambda *_: "x", round_id=target.round_id, status="partial")
+
+
 def final_once(target):
     target.call("run_evaluation", round_id=target.round_id, revision_id=target.b0, phase="final", wait_seconds=100)
 
 
 def runs_used_up(target):
     for _ in range(3):
-        target.call("run_evaluation", round_id=target.round_id, revision_id=target.b0, wait_seconds=100)
+        store_batch(target, "revision-1-other", lambda *_: "x", round_id=target.round_id)
 
 
 def rejudged(target):
@@ -164,6 +173,15 @@ GUARDS = [
     Guard("run_evaluation", "frozen", "run_not_planned", {**RUN, "dataset_id": "{other_dataset_id}"}, second_dataset),
     Guard("run_evaluation", "kept", "run_not_planned", {**RUN, "phase": "final", "case_ids": ["refund-1"]}),
     Guard("run_evaluation", "frozen", "wrong_round_status", {**RUN, "phase": "final"}),
+    Guard(
+        "run_evaluation",
+        "sealed",
+        "side_stands",
+        {**RUN, "revision_id": "{revision_id}"},
+        run_before,
+        {"batch_id": "{standing}", "status": "sealed"},
+    ),
+    Guard("run_evaluation", "sealed", "side_to_continue", RUN, stopped_half_way, {"status": "partial", "seen": 6}),
     Guard("run_evaluation", "kept", "final_side_stands", {**RUN, "phase": "final", "revision_id": "{b0}"}, final_once),
     Guard("run_evaluation", "frozen", "budget_exhausted", RUN, runs_used_up, {"unit": "Executions", "reserve": 12}),
     Guard("wait_for_batch", "stored", "unknown_object", {"batch_id": "batch-1-none"}),

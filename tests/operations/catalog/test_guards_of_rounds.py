@@ -34,6 +34,10 @@ def second_dataset(target):
     target.ids["fresh"] = target.call("create_round").round_id
 
 
+def judged_again(target):
+    target.judge(target.final_left_batch_id, supersede_reason="once more")
+
+
 def merging(target):
     target.git("checkout", "-q", "-b", "side")
     target.write("prompt.txt", "side\n")
@@ -215,6 +219,14 @@ GUARDS = [
         "not_newest_validation",
         {**FINISH, "action": "complete", "validation_id": "{validation_id}"},
         facts={"newest": "{final_validation_id}"},
+    ),
+    Guard(
+        "finish_round",
+        "validated",
+        "validation_outdated",
+        {**FINISH, "action": "complete"},
+        judged_again,
+        {"validation_id": "{final_validation_id}", "replaced": "{final_left_assessment_id}"},
     ),
     Guard("finish_round", "validated", "baseline_drifted", {**FINISH, "action": "complete"}, prepare=moved, facts=R),
     Guard("finish_round", "validated", "files_in_the_way", {**FINISH, "action": "complete"}, prepare=edited),

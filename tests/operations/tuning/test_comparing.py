@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.tuning.comparing import charged_case_ids, looks, table
+from operations.tuning.comparing import charged_case_ids, looks, looks_of, table
 from storage.schema.assessments import VerdictRow
 from storage.schema.evidence import EvidenceRecord
 from tests.operations.catalog.evidence import ENDED
@@ -75,6 +75,23 @@ def test_look_is_charged_to_the_cases_that_it_claimed(made, charged):
 
 
 def test_looks_count_a_case_by_its_content():
-    plans = {"round-1-a": SimpleNamespace(case_fingerprints={"a": "x", "b": "y"})}
+    plans = {"round-1-a": frozen({"a": "x", "b": "y"})}
     found = looks([validation(None), validation(("b",)), validation(())], plans)
     assert {look.case_id: look.count for look in found} == {"x": 1, "y": 2}
+
+
+def frozen(fingerprints, **asked):
+    return SimpleNamespace(case_ids=tuple(fingerprints), case_fingerprints=fingerprints, input_digests=asked)
+
+
+def test_a_case_that_is_stored_again_under_another_name_keeps_its_looks():
+    plans = {"round-1-a": frozen({"a": "x", "b": "y"}, a="asks-a", b="asks-b")}
+    renamed = frozen({"z": "new", "c": "other"}, z="asks-b", c="asks-c")
+    again = [validation(None), validation(("b",))]
+    assert looks_of(again, plans, renamed) == {"z": 2}
+    assert looks_of(again, plans, plans["round-1-a"]) == {"a": 1, "b": 2}
+
+
+def test_a_plan_without_digests_of_inputs_counts_by_fingerprint_alone():
+    plans = {"round-1-a": frozen({"a": "x", "b": "y"})}
+    assert looks_of([validation(None)], plans, frozen({"a": "x", "c": "z"}, a="asks-a", c="asks-c")) == {"a": 1}

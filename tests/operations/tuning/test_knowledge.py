@@ -36,6 +36,24 @@ def test_shown_needs_a_validation_that_passed_and_contradicted_what_contradicts(
             knowledge.check_claim(value, found)
 
 
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        {"component_hashes": {}},
+        {"component_hashes": {"prompt": "p1"}},
+        {"component_hashes": {"prompt": "p1", "code": "another"}},
+        {"judger_hash": None},
+    ],
+)
+def test_validated_lesson_leaves_out_nothing_that_it_was_shown_under(claimed):
+    named = SHOWN.model_copy(update=claimed)
+    with pytest.raises(knowledge.KnowledgeUnsupported):
+        knowledge.check_identities(lesson(identities=named), SHOWN)
+    knowledge.check_identities(lesson("provisional", named), SHOWN)
+    more = SHOWN.model_copy(update={"component_hashes": {**SHOWN.component_hashes, "model": "v7"}})
+    knowledge.check_identities(lesson(identities=more), SHOWN)
+
+
 def test_what_it_names_is_stored_and_named_once():
     knowledge.require_known("candidate_ids", ["a"], ["a", "b"])
     with pytest.raises(knowledge.KnowledgeRefUnknown, match="not stored"):

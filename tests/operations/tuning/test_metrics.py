@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations.tuning.metrics import Measured, exceeded, missing, open_limit, spent, weighed
+from operations.tuning.metrics import MOST, Measured, exceeded, missing, open_limit, spent, weighed
 from storage.schema.evidence import EvidenceRecord
 from storage.schema.rounds import MetricLimit
 from tests.operations.catalog.evidence import ENDED
@@ -36,7 +36,9 @@ def test_costs_of_retries_are_summed():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"cost": None}, {"cost": -1.0}, {"source": "agent_sidecar"}], ids=["missing", "negative", "self-reported"]
+    "wrong",
+    [{"cost": None}, {"cost": -1.0}, {"cost": 1e308}, {"source": "agent_sidecar"}],
+    ids=["missing", "negative", "no-measurement", "self-reported"],
 )
 def test_one_figure_that_cannot_be_trusted_leaves_its_case_out(wrong):
     assert of([record("a", 1), record("a", 2, **wrong)]) == {}
@@ -102,3 +104,11 @@ def test_sentence_names_both_sides_and_the_limit():
     assert "0.216 on the left and 0.233 on the right" in said
     assert "at most a total of 0.1 and 1 times the left" in said
     assert exceeded(asked(None)).endswith("no limit.")
+
+
+def test_largest_figures_that_count_do_not_overflow():
+    side = dict.fromkeys(CASES, MOST * 20)
+    for rule in ("statistical", "counts"):
+        limit = MetricLimit(total=MOST, ratio=2.0)
+        measured = Measured(metric="cost", source="proxy", left=side, right=side, limit=limit)
+        assert weighed(measured, CASES, rule, {}).held == "no"

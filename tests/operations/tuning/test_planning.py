@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from operations.tuning.freezing import PlanInvalid
 from operations.tuning.gate import GateQuestion, decide
-from operations.tuning.planning import PlanCannotPass, check_plan
+from operations.tuning.planning import PlanCannotPass, check_plan, check_repeatability
 
 
 def plan(targets=4, others=16, **settings):
@@ -40,6 +41,10 @@ def plan(targets=4, others=16, **settings):
         ({"targets": 2, "others": 4}, "5"),
         ({"source_groups": {f"p{i}": f"g{i % 3}" for i in range(16)}}, "5"),
         ({"min_fixed_cases": 5}, "min_fixed_cases of at most 4"),
+        (
+            {"min_fixed_cases": 2, "target_case_ids_by_issue": {"issue-1": ("t0", "t1"), "issue-2": ("t2",)}},
+            "min_fixed_cases of at most 1",
+        ),
         ({"min_primary_delta": 1.0}, "less than 1"),
         ({"decision_rule": "counts", "min_fixed_cases": 21}, "min_fixed_cases of at most 20"),
     ],
@@ -146,3 +151,17 @@ def test_efficiency_asks_no_size_of_targets_and_needs_units_all_the_same():
     assert check_plan(plan(targets=1, others=4, objective="efficiency", incremental_repeats=1))["targets"] == []
     with pytest.raises(PlanCannotPass):
         check_plan(plan(targets=1, others=3, objective="efficiency"))
+
+
+@pytest.mark.parametrize("said", ["deterministic", "unknown"])
+def test_agent_whose_own_repeats_differ_is_not_taken_for_deterministic(said):
+    made = plan(repeatability=said)
+    same = {"t0": ("pass", "pass"), "t1": ("fail", "unknown")}
+    check_repeatability("round-1-a", made, "batch-1-a", same)
+    differing = {**same, "p3": ("pass", "fail", "pass")}
+    if said == "unknown":
+        check_repeatability("round-1-a", made, "batch-1-a", differing)
+        return
+    with pytest.raises(PlanInvalid, match="p3") as refused:
+        check_repeatability("round-1-a", made, "batch-1-a", differing)
+    assert refused.value.field == "repeatability"

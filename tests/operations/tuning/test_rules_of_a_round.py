@@ -2,13 +2,13 @@
 
 import pytest
 
-from operations.tuning import advice, comparing, deciding, diagnosis, judging, running, scope
-from storage.schema.assessments import Assessment, EvaluationSpec, VerdictRow
+from operations.tuning import advice, comparing, deciding, diagnosis, freezing, judging, running, scope
+from storage.schema.assessments import Assessment, EvaluationSpec, Judger, VerdictRow
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, EvidenceRef, Issue
 from storage.schema.datasets import Dataset
 from storage.schema.evidence import EvidenceRecord, Execution
-from storage.schema.projects import ExternalEffect, Project
+from storage.schema.projects import Component, ExternalEffect, Project
 from storage.schema.rounds import Budget, Plan, Revision, Round
 from storage.schema.validations import CaseLists, GateStatistics, Validation
 
@@ -244,3 +244,22 @@ def test_a_protected_path_is_said_to_be_for_no_candidate():
 
     assert "no candidate may change" in str(refused.value)
     assert "names them" not in str(refused.value)
+
+
+def test_comparison_says_whether_the_judge_could_know_the_side():
+    client, rule = Judger.model_construct(method="client"), Judger.model_construct(method="exact")
+    one, two, seen = (Assessment.model_construct(id=n, deal_id=d) for n, d in (("1", "x"), ("2", "y"), ("3", None)))
+    assert judging.blindness([one, one], client) == ()
+    assert "different deals" in judging.blindness([one, two], client)[0]
+    assert judging.blindness([one, seen], client)[0].endswith(": 3.")
+    assert judging.blindness([seen, seen], rule) == ()
+
+
+def test_plan_that_opens_what_the_project_protects_or_calls_fixed_says_so():
+    part = Component(component_id="code", role="agent_code", change_role="fixed", source_path="docs/agent.py")
+    project = Project.model_construct(protected_paths=("a.txt",), components=(part,))
+    opened = Plan.model_construct(allowed_paths=("docs", "a.txt"), protected_paths=())
+    (said,) = freezing.widened(opened, project, IN_SCOPE)
+    assert "a.txt, docs/agent.py" in said
+    kept = opened.model_copy(update={"protected_paths": ("a.txt", "docs/agent.py")})
+    assert freezing.widened(kept, project, IN_SCOPE) == []

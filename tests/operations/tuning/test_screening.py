@@ -88,8 +88,9 @@ def plan_for(given, *, usages="oopp", repeats=5, rule="statistical", project=Non
     ]
     named = issues or {"issue-1": tuple(c.id for c in cases)}
     plan = Plan(
-        target_case_ids_by_issue=named, incremental_repeats=repeats, alpha=0.05, decision_rule=rule, defaults=()
-    )
+        target_case_ids_by_issue=named, incremental_repeats=repeats, alpha=0.05, decision_rule=rule, defaults=(),
+        case_ids=tuple(c.id for c in cases), final_repeats=repeats, timeout_seconds=60,
+    )  # fmt: skip
     settings = {"metric_sources": {}, "components": (), "loading_verification": {}, "adapter": "command"}
     stored = SimpleNamespace(
         round=SimpleNamespace(id="round-1-a"),
@@ -167,3 +168,25 @@ def test_loading_has_to_be_proved_where_the_project_says_how():
     assert plan_for({"required_loaded_component_ids": []}, project=project).required_loaded_component_ids == ()
     with pytest.raises(PlanInvalid, match="output_dir"):
         plan_for({}, project=project | {"command": ("sh", "agent.sh")})
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"metric_limits": {"duration_seconds": {"total": 0}}}, "metric_limits.duration_seconds"),
+        ({"metric_limits": {"duration_seconds": {"ratio": 0}}}, "metric_limits.duration_seconds"),
+        ({"metric_limits": {"cost": {"total": 1e308}}}, "metric_limits.cost"),
+        (
+            {"objective": "efficiency", "efficiency_metric": "duration_seconds", "min_efficiency_delta": 4 * 5 * 60},
+            "min_efficiency_delta",
+        ),
+        (
+            {"objective": "efficiency", "efficiency_metric": "cost", "min_efficiency_delta": 1e308},
+            "min_efficiency_delta",
+        ),
+    ],
+)
+def test_what_no_agent_could_spend_or_save_is_refused(given, field):
+    with pytest.raises(PlanInvalid) as refused:
+        plan_for(given, project=PROXY)
+    assert refused.value.field == field
