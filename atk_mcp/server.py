@@ -32,6 +32,7 @@ from atk_mcp.pipes import Pipes
 from atk_mcp.reporting import READINGS
 from atk_mcp.toolsets import Offer
 from atk_mcp.wire import Wire
+from atk_mcp.withholding import ArgumentWithheld, refuse_withheld
 
 if TYPE_CHECKING:
     from operations.confirming import Ask
@@ -89,7 +90,8 @@ def build_server(
         try:
             if not home:
                 refuse_unnamed(name, arguments)
-        except ProjectNotNamed as error:
+            refuse_withheld(offer, name, arguments)
+        except (ProjectNotNamed, ArgumentWithheld) as error:
             return results.of_error(error)
         return await running.run(of, name, arguments, report, ask)
 

@@ -56,7 +56,8 @@ def tools(operations: Mapping[str, Operation[Any, Any]]) -> list[dict[str, Any]]
 
 def render(operations: Mapping[str, Operation[Any, Any]]) -> bytes:
     """Returns the bytes of the snapshot, in lines that a reviewer can read as a diff."""
-    record = {"toolsets": toolsets_of(operations), "tools": tools(operations)}
+    reading = {name: list(o.reads_without) for name, o in sorted(operations.items()) if o.reads_without}
+    record = {"toolsets": toolsets_of(operations), "reads_without": reading, "tools": tools(operations)}
     return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -87,7 +88,8 @@ def offer(*, toolsets: str | None = None, read_only: bool = False) -> Offer:
         UnknownToolset: `toolsets` names one that there is not.
     """
     record = _read(PATH)
-    return offer_of(record["tools"], record["toolsets"], toolsets=toolsets, read_only=read_only)
+    tools, sets, reading = record["tools"], record["toolsets"], record["reads_without"]
+    return offer_of(tools, sets, toolsets=toolsets, read_only=read_only, reads_without=reading)
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -79,6 +79,8 @@ class Offer(NamedTuple):
     """The set of each tool that was not chosen, by name."""
 
     read_only: bool = False
+    withheld: Mapping[str, tuple[str, ...]] = {}
+    """Arguments that are left out of a tool, since with them it would change something; by the tool's name."""
     narrowed: tuple[str, ...] = ()
     """The sets on offer, where a person chose them."""
 
@@ -103,6 +105,7 @@ def offer(
     *,
     toolsets: str | None = None,
     read_only: bool = False,
+    reads_without: Mapping[str, Sequence[str]] | None = None,
 ) -> Offer:
     """Returns what a server offers.
 
@@ -111,19 +114,34 @@ def offer(
         sets: The names of the tools in each set. A tool in none is always offered.
         toolsets: The sets a person chose, as `chosen` takes them. Default: those of `by_default`.
         read_only: Offer only tools that change nothing; wins over all.
+        reads_without: Arguments without which a tool changes nothing, by the tool's name.
 
     Raises:
         UnknownToolset: `toolsets` names one that there is not.
     """
     wanted = by_default(tuple(sets)) if toolsets is None else chosen(toolsets, tuple(sets))
     left_out = {name: chosen_set for chosen_set, names in sets.items() if chosen_set not in wanted for name in names}
+    withheld = {name: tuple(fields) for name, fields in (reads_without or {}).items()} if read_only else {}
+    on_offer = [tool for tool in listed if tool["name"] not in left_out]
+    if read_only:
+        on_offer = [_reading(tool, withheld.get(tool["name"], ())) for tool in on_offer]
     return Offer(
-        tools=tuple(
-            tool
-            for tool in listed
-            if tool["name"] not in left_out and (not read_only or tool["annotations"]["readOnlyHint"])
-        ),
+        tools=tuple(tool for tool in on_offer if not read_only or tool["annotations"]["readOnlyHint"]),
         left_out=left_out,
         read_only=read_only,
+        withheld=withheld,
         narrowed=wanted if toolsets is not None and wanted != tuple(sets) else (),
     )
+
+
+def _reading(tool: Mapping[str, Any], withheld: Sequence[str]) -> Mapping[str, Any]:
+    """Returns a tool without the arguments with which it would change something, said to change nothing."""
+    if not withheld:
+        return tool
+    asked = tool["inputSchema"]
+    left = {name: field for name, field in asked["properties"].items() if name not in withheld}
+    return {
+        **tool,
+        "inputSchema": {**asked, "properties": left},
+        "annotations": {**tool["annotations"], "readOnlyHint": True, "idempotentHint": True},
+    }

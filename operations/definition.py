@@ -116,6 +116,14 @@ class Operation(Generic[RequestT, ResponseT]):
     examples: tuple[Example, ...]
     handler: Handler[RequestT, ResponseT]
     replay: Replay[RequestT, ResponseT] | None
+    reads_without: tuple[str, ...] = ()
+    """Arguments without which a call changes nothing. Empty where every call may, or none."""
+
+    def reads(self, request: Request) -> bool:
+        """Whether a call with this request leaves everything as it is."""
+        if self.effect is Effect.READ:
+            return True
+        return bool(self.reads_without) and not any(getattr(request, name) for name in self.reads_without)
 
     @property
     def summary(self) -> str:
@@ -128,19 +136,21 @@ class Operation(Generic[RequestT, ResponseT]):
         return self.name.replace("_", " ").capitalize()
 
 
-def operation(
+def operation(  # noqa: PLR0913 - an operation has that many sides
     *,
     effect: Effect,
     idempotent: bool = False,
     raises: tuple[type[AtkError], ...] = (),
     examples: tuple[Example, ...] = (),
     replay: Replay[Any, Any] | None = None,
+    reads_without: tuple[str, ...] = (),
 ) -> Callable[[Handler[RequestT, ResponseT]], Operation[RequestT, ResponseT]]:
     """Turns a handler into an `Operation`.
 
     The name comes from the function, the group from its folder, the description from
     its docstring, and both models from its annotations. `replay` brings a recorded
-    response up to date when a `request_id` is repeated.
+    response up to date when a `request_id` is repeated. `reads_without` names the arguments
+    without which a call only reads, so that a server that changes nothing can offer the rest.
 
     Raises:
         TypeError: The handler is not named after its module, or has no docstring.
@@ -163,6 +173,7 @@ def operation(
             examples=examples,
             handler=handler,
             replay=replay,
+            reads_without=reads_without,
         )
 
     return define

@@ -146,7 +146,7 @@ def _invoke(  # noqa: PLR0913 - as above
         if request_id is not None:
             with suppress(ProjectNotInitialized):
                 Project.open(root).check_replay(context.call)
-        if operation.effect is not Effect.READ:
+        if not operation.reads(request):
             with suppress(AtkError):  # the handler comes to the same and says it
                 sweep_dead(Project.open(root))
         return _with_consent(operation, request, context, ask)

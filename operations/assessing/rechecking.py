@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from operations.assessing import deals
+from operations.assessing import deals, rules
+from operations.assessing.subjects import Subject, subject_of
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.importers.batches import number_in, selected
+from operations.judges._linear import JudgeEngineMissing
 from storage import contents
 from storage.project import Project
 from storage.projection import State
-from storage.schema.assessments import Assessment, Deal, EvaluationSpec, VerdictRow
+from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger, VerdictRow
+from storage.schema.batches import Batch
 from storage.schema.evidence import EvidenceRecord
+from storage.schema.projects import Project as Configuration
 from storage.schema.selections import Selection
 
 Pairs = dict[str, tuple[object, object]]
@@ -34,8 +38,8 @@ def of_deal(project: Project, state: State, known: Deal) -> Pairs:
 
 
 def of_assessment(project: Project, state: State, known: Assessment) -> Pairs:
-    """Returns what an Assessment of a deal or a selection has to keep; nothing for any other."""
-    pairs: Pairs = {}
+    """Returns what an Assessment of a deal, of a selection or by a rule has to keep; nothing for any other."""
+    pairs: Pairs = _ruled(project, state, known)
     if known.deal_id is not None:
         deal = state.get(Deal, known.deal_id)
         pairs[f"verdicts on items of {deal.id}"] = (_said(project, state, known), _again(project, state, known, deal))
@@ -45,6 +49,49 @@ def of_assessment(project: Project, state: State, known: Assessment) -> Pairs:
         pairs["selection.ids_sha256"] = (known.selection.ids_sha256, selection.ids_sha256)
         pairs["Records of the selection"] = (numbers, set(selected(project, state, selection)))
     return pairs
+
+
+def _ruled(project: Project, state: State, known: Assessment) -> Pairs:
+    """Returns the verdicts that the judger's rule gives on the stored Records, beside those that are stored.
+
+    Sealed Records are left out, since no key is asked for; so is a rule whose engine is not installed. A configuration
+    that was revised since may mask otherwise, and a rule compares what is masked: then a difference says nothing.
+    """
+    judger, spec = state.get(Judger, known.judger_id), state.get(EvaluationSpec, known.spec_id)
+    if judger.method in ("client", "command"):
+        return {}
+    dimension = judger.dimension or spec.dimensions[0]
+    subject = _open_subject(project, state, known)
+    try:
+        found = {r["record_id"]: _verdict(r) for r in rules.rows_of(project, state, subject, judger, dimension)}
+    except JudgeEngineMissing:
+        return {}
+    rows = _rows(project, state, known.id)
+    said = {r.record_id: r.verdict for r in rows if r.dimension == dimension and r.record_id in found}
+    since = max(state.written[Configuration.kind, each.id] for each in state.all(Configuration))
+    if said != found and since > state.written[Assessment.kind, known.id]:
+        return {}
+    differing = sorted(record_id for record_id in found if said.get(record_id) != found[record_id])
+    return {f"verdicts of the rule {judger.method}": (_of(said, differing), _of(found, differing))}
+
+
+def _open_subject(project: Project, state: State, known: Assessment) -> Subject:
+    """Returns what was judged, without the Records that are sealed."""
+    selection = state.get(Selection, known.selection.selection_id) if known.selection else None
+    batch = state.find(Batch, known.batch_id)
+    if batch is None:
+        return subject_of(project, state, known.batch_id, selection)
+    wanted = set(selected(project, state, selection)) if selection else None
+    kept = [r for r in contents.records(project, state, batch.id) if r.sealed is None and (not wanted or r.n in wanted)]
+    return Subject(batch=batch, names={r.id: r.case_id for r in kept}, records=kept, selection=selection)
+
+
+def _verdict(row: rules.Row) -> object:
+    return row["verdict"] if row["validity"] == "valid" else "unknown"
+
+
+def _of(verdicts: Mapping[str, object], record_ids: Sequence[str]) -> list[tuple[str, object]]:
+    return [(record_id, verdicts.get(record_id)) for record_id in record_ids]
 
 
 def _said(project: Project, state: State, known: Assessment) -> list[tuple[object, ...]]:

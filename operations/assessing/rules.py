@@ -115,8 +115,8 @@ def timeout_is_failure(state: State, subject: Subject) -> bool:
 def evidence_of(project: Project, state: State, subject: Subject) -> Iterator[tuple[str, Evidence]]:
     """Yields each Record's id and what a judge may look at, in order."""
     if isinstance(subject.batch, Batch):
-        ran = set(subject.batch.case_ids)
-        stored_cases = (c for c in contents.cases(project, state, subject.batch.dataset_id) if c.id in ran)
+        asked = {record.case_id for record in subject.records}
+        stored_cases = (c for c in contents.cases(project, state, subject.batch.dataset_id) if c.id in asked)
         cases = {c.id: c for c in cases_for_work(project, stored_cases)}
         for record in subject.records:
             case = cases[record.case_id]

@@ -3,6 +3,7 @@
 import pytest
 
 from atk_mcp import snapshot, toolsets
+from atk_mcp.withholding import ArgumentWithheld, refuse_withheld
 
 LISTED = [
     {"name": name, "annotations": {"readOnlyHint": name.startswith("read")}}
@@ -51,3 +52,20 @@ def test_every_tool_is_in_one_set_and_every_set_is_described():
     assert set(sets) <= set(toolsets.ABOUT)
     assert list(sets) == sorted(sets)
     assert {"get_status", "read_record"} <= set(sets[toolsets.CORE])
+
+
+def test_a_reading_server_searches_and_withholds_only_what_would_keep_the_search():
+    offered = snapshot.offer(read_only=True)
+    (search,) = [tool for tool in offered.tools if tool["name"] == "find_records"]
+    assert search["annotations"]["readOnlyHint"]
+    asked = search["inputSchema"]["properties"]
+    assert "count_by" in asked
+    assert not {"store_selection", "request_id"} & asked.keys()
+    refuse_withheld(offered, "find_records", {"batch_id": "batch-1-none", "store_selection": False})
+    with pytest.raises(ArgumentWithheld, match="started with --read-only") as refused:
+        refuse_withheld(offered, "find_records", {"store_selection": True})
+    assert refused.value.next[0].tool == "find_records"
+    usual = snapshot.offer()
+    (search,) = [tool for tool in usual.tools if tool["name"] == "find_records"]
+    assert "store_selection" in search["inputSchema"]["properties"]
+    refuse_withheld(usual, "find_records", {"store_selection": True})

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from atk_mcp.inspector import main
+from operations.assessing import rechecking
+from operations.importers._assessment_csv import read_assessment_csv
 from operations.verification import verify
+from storage import contents
 from storage.files import Folder
 from storage.frames import ORIGIN, Frame, encode, scan
 from storage.journal import SEGMENT
 from storage.project import Project
+from storage.schema.assessments import Assessment
 
 COVERED = ("datasets", "evidence", "assessments", "validations", "rounds", "revisions", "specs", "judgers", "journal")
 
@@ -211,6 +215,22 @@ def test_forged_verdicts_with_fitting_digests_change_what_the_comparison_comes_t
     _forge(alone, edit)
     problems = [finding.problem for finding in verify(Project.open(alone)).findings]
     assert any(problem.startswith("says result pass; made again it is") for problem in problems), problems
+    assert any(problem.startswith("says verdicts of the rule exact [(") for problem in problems), problems
+
+
+def test_what_a_rule_says_of_the_stored_records_is_made_again_until_what_is_masked_may_have_changed(at, monkeypatch):
+    target = at("assessed")
+    known = target.state.get(Assessment, target.assessment_id)
+    said, again = rechecking.of_assessment(target.project, target.state, known)["verdicts of the rule exact"]
+    assert said == again == []
+    kept = read_assessment_csv(contents.checked(target.project, target.state, f"assessments/{known.id}/assessment.csv"))
+    turned = [row.model_copy(update={"verdict": "pass"}) for row in kept]
+    monkeypatch.setattr(rechecking, "_rows", lambda *_: turned)
+    said, again = rechecking.of_assessment(target.project, target.state, known)["verdicts of the rule exact"]
+    assert {verdict for _, verdict in said} == {"pass"}
+    assert again == [(row.record_id, "fail") for row in kept if row.verdict == "fail"]
+    target.initialize(command=["sh", "agent.sh", "{input_file}"], redact_keys=["queue"], revise=True)
+    assert rechecking.of_assessment(target.project, target.state, known) == {}
 
 
 def test_command_exits_with_0_on_a_whole_store_and_1_with_the_place_on_a_changed_one(alone, capsys):

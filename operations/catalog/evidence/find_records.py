@@ -165,6 +165,7 @@ class FindRecordsResponse(Response):
 
 @operation(
     effect=Effect.STORE,
+    reads_without=("store_selection", "request_id"),
     raises=(
         BatchOrSelection,
         UnknownObject,
