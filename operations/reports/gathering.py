@@ -314,8 +314,7 @@ def _ledger(value: Round, plan: Plan, state: State) -> Ledger:
 def _looks(plan: Plan, state: State) -> dict[str, int]:
     """Returns the looks that were charged to Cases of this plan, whoever's they were."""
     plans = {r.id: r.plan for r in state.all(Round) if r.plan is not None}
-    counts = {look.case_id: look.count for look in comparing.looks(state.all(Validation), plans)}
-    return {c: counts[f] for c, f in plan.case_fingerprints.items() if f in counts}
+    return comparing.looks_of(state.all(Validation), plans, plan)
 
 
 def _authorizations(value: Round, state: State) -> tuple[dict[str, str], ...]:
