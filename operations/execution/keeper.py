@@ -19,7 +19,7 @@ from operations.execution.attempts import AttemptsLog
 from operations.execution.launch import launch
 from operations.execution.plan import STOP_FILE
 from operations.execution.preparing import prepare
-from operations.execution.sweeping import sweep_dead
+from operations.execution.sweeping import clear_attempts, sweep_dead
 from operations.tuning import advice, independence
 from operations.tuning.batches import finishing, has_records
 from storage.attempts import FILE, AttemptsFollower, EndReason, read_attempts
@@ -143,7 +143,7 @@ def _run(project: Project, begun: Begun) -> None:
     finally:
         processes.sweep_batch(work)
         _remark(project, begun.batch_id)
-        _clear(project, begun.batch_id)
+        clear_attempts(project, begun.batch_id)
         with suppress(OSError):  # findings that do not say that they ended are read as such
             measured.end()
 
@@ -220,17 +220,6 @@ def _remark(project: Project, batch_id: str) -> None:
         project.store.replace(f"work/{batch_id}/{REMARKS}", canonical(list(said)))
 
 
-def _clear(project: Project, batch_id: str) -> None:
-    """Removes the folders of attempts, whose Records are confirmed, before the batch is sealed.
-
-    Agents may leave any number of files there, and sealing holds the project's lock.
-    """
-    with suppress(OSError, AtkError):  # what is left goes with the run's folder
-        for name in project.store.names(f"work/{batch_id}"):
-            if name.partition(".")[0].isdigit():  # an attempt's folder, or one that was set aside for it
-                project.store.remove_tree(f"work/{batch_id}/{name}")
-
-
 def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
     project: Project,
     call: Call,
@@ -288,7 +277,6 @@ def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it
 def _seal(project: Project, call: Call, batch_id: str) -> None:
     sweep_dead(project)
     _remark(project, batch_id)
-    _clear(project, batch_id)
     project.settle(call)
     for found in project.unresolved:
         if batch_id in project.state().runs and found.operation == "run_evaluation":
