@@ -160,12 +160,13 @@ def _outcomes(project: Project, state: State, value: Round, validation: Validati
     """Returns the stored comparison, its primary dimension and its worst Cases first."""
     text = contents.checked(project, state, f"validations/{validation.id}/comparison.csv").decode()
     rows = list(csv.reader(io.StringIO(text)))[1:]
-    protected = value.plan.protection_case_ids if value.plan is not None else ()
+    targets = frozenset(validation.target_case_ids)
+    protected = frozenset(value.plan.protection_case_ids if value.plan is not None else ())
     found = [
         CaseOutcome(
             case_id=unguard(case_id),
             dimension=unguard(dimension),
-            role=_role(unguard(case_id), validation.target_case_ids, protected),
+            role=_role(unguard(case_id), targets, protected),
             left=tuple(MARKS[letter] for letter in left),
             right=tuple(MARKS[letter] for letter in right),
         )
@@ -175,7 +176,7 @@ def _outcomes(project: Project, state: State, value: Round, validation: Validati
     return tuple(sorted(found, key=lambda o: (o.dimension != primary, o.dimension, _badness(o), o.case_id)))
 
 
-def _role(case_id: str, targets: Sequence[str], protected: Sequence[str]) -> Role:
+def _role(case_id: str, targets: frozenset[str], protected: frozenset[str]) -> Role:
     return "target" if case_id in targets else "protected" if case_id in protected else "other"
 
 
