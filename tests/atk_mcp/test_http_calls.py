@@ -22,7 +22,7 @@ from tests.atk_mcp import toys
 from tests.atk_mcp.test_server import give_up_once_it_runs
 
 pytestmark = pytest.mark.anyio
-LONG = 60
+LONG = 300
 """Seconds that bound a wait. Nothing here takes nearly as long unless it is broken."""
 
 QUESTION = Question(operation="store_dataset", subject="dataset-1", text="Store it?", facts={})

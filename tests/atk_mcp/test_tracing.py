@@ -14,7 +14,7 @@ from atk_mcp.tracing.recorder import Recorder, TraceUnusable, opened
 from atk_mcp.tracing.showing import entries, lines
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LONG = 60
+LONG = 300
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx0123456789ABCDEF"
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.buffer.flush()\nsys.exit(3)"
 HANG = (
