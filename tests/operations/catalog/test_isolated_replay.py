@@ -260,7 +260,7 @@ def test_a_draft_and_edits_of_the_users_do_not_hinder_an_isolated_run_and_are_no
     monkeypatch.setenv("NOTES", target.notes)
     value = target.frozen(replay="isolated")
     target.note("hold")
-    begun = target.run(value.id, value.baseline_revision_id, wait_seconds=0)
+    begun = target.run(value.id, value.baseline_revision_id, case_ids=["refund-1"], wait_seconds=0)
     assert begun.status == "running"
     until(lambda: os.path.exists(os.path.join(target.notes, "began")), "the agent")
 
