@@ -60,6 +60,7 @@ def verify(project: Project, progress: Progress = lambda _: None) -> Report:
     progress("the journal")
     frames, wrong = verification.journal(project)
     report.findings += wrong
+    report.findings += verification.mask_key(project, frames)
     report.checked["journal records"] = len(frames)
     state = _replayed(project, frames, report, progress)
     progress(f"{len(state.files)} recorded files")

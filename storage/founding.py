@@ -13,7 +13,7 @@ from storage.lock import Held
 from storage.masking import Masker, create_key, load_key
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call
-from storage.views import place, render
+from storage.views import IGNORED, IGNORES, place, render
 
 KEY = "mask.key"
 """The key of masks, which makes equal secrets equal."""
@@ -31,8 +31,7 @@ def write_new_store(staging: str, call: Call, record: ProjectRecord, response: M
     os.mkdir(staging, FOLDER_MODE)
     with Folder(staging) as store:
         create_key(store.full(KEY))
-        # Everything under `.atk/` is ignored by Git without a line in any file of the user's.
-        store.write_new(".gitignore", [b"*\n"])
+        store.write_new(IGNORED, [IGNORES])
         os.close(store.open("lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         for folder in ("journal", *recovery.HOLDERS):
             store.make_folders(folder)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from storage import probes, segments, views
 from storage.files import StoreDamaged
-from storage.frames import Frame
+from storage.founding import KEY
+from storage.frames import Frame, canonical
+from storage.journal import SEGMENT
+from storage.masking import MASK
 from storage.project import Project
 from storage.projection import State
 from storage.recovery import HOLDERS
+from storage.transaction import Call
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def journal(project: Project) -> tuple[list[Frame], list[Finding]]:
             before = segment.sha256
     except StoreDamaged as error:
         return frames, [Finding(os.path.relpath(error.path, project.store.path), error.reason)]
-    return frames, []
+    return frames, [] if frames else [Finding(SEGMENT, "is empty")]
 
 
 def _of_tail(segment: segments.Segment) -> Finding:
@@ -76,6 +81,9 @@ def recorded_files(project: Project, state: State) -> Iterator[Finding]:
 
 def object_views(project: Project, state: State) -> Iterator[Finding]:
     """Yields each view that differs from what the journal says. The next change rebuilds it."""
+    found = project.store.read(views.IGNORED, 16) if project.store.exists(views.IGNORED) else b""
+    if found != views.IGNORES:
+        yield Finding(views.IGNORED, "does not keep the store out of Git; the next change writes it anew")
     for kind, records in sorted(state.objects.items()):
         for object_id, record in records.items():
             path, right = views.place(record), views.render(record, state.written[kind, object_id])
@@ -88,6 +96,27 @@ def object_views(project: Project, state: State) -> Iterator[Finding]:
             else:
                 if found != right:
                     yield Finding(path, "differs from the journal; it is a view, and the next change rebuilds it")
+
+
+def mask_key(project: Project, frames: Sequence[Frame]) -> Iterator[Finding]:
+    """Yields the key when no digest of a call's arguments in the journal was made with it.
+
+    Of arguments in which something was masked the digest cannot be made again.
+    """
+    calls = [frame.body for frame in frames if "arguments_digest" in frame.body]
+    plain = [body for body in calls if "left_out" not in body["arguments"] and not _masked(body["arguments"])]
+    digests = (_call(body).digest(project.mask_key) == body["arguments_digest"] for body in plain)
+    if plain and not any(digests):
+        problem = "is another key than the one that the journal was written with: equal secrets get other masks"
+        yield Finding(KEY, f"{problem}, and no repeated request_id is known again. Restore it from a copy")
+
+
+def _call(body: Mapping[str, Any]) -> Call:
+    return Call(operation=body["op"], arguments=body["arguments"], request_id=None, at=body["at"])
+
+
+def _masked(value: object) -> bool:
+    return MASK.search(canonical(value).decode()) is not None
 
 
 def _strangers(project: Project, state: State) -> Iterator[Finding]:

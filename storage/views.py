@@ -41,6 +41,9 @@ _PLACES = {
 REPORTS = "reports"
 """Where reports lie, a folder for each object. They are made when asked for, and never read."""
 
+IGNORED, IGNORES = ".gitignore", b"*\n"
+"""What keeps everything under `.atk/` out of Git without a line in any file of the user's; written anew like a view."""
+
 _LONGER = 1 << 20
 """Bytes by which a view may be longer than it should be and still be looked into."""
 
@@ -87,7 +90,21 @@ def rebuild(store: Folder, state: State) -> tuple[list[str], list[str]]:
             shown = _number(found)
             if found and (shown is None or shown >= number):
                 edited.append(path)
-    return edited, write(store, state, stale)
+    return edited, [*_ignore(store, edited), *write(store, state, stale)]
+
+
+def _ignore(store: Folder, edited: list[str]) -> list[str]:
+    """Puts `IGNORED` right where it differs, and notes that in `edited`. Returns a warning if it cannot."""
+    found = store.read(IGNORED, len(IGNORES) + 1) if store.exists(IGNORED) else b""
+    if found == IGNORES:
+        return []
+    if found:
+        edited.append(IGNORED)
+    try:
+        store.replace(IGNORED, IGNORES)
+    except OSError as error:
+        return [f"{IGNORED} could not be written ({error.strerror}); it is rebuilt at the next call."]
+    return []
 
 
 def write_pages(store: Folder, object_id: str, pages: Iterable[tuple[str, bytes]]) -> list[str]:

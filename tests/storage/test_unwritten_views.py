@@ -74,3 +74,22 @@ def test_an_answer_of_a_person_that_the_disk_refuses_is_a_refusal_in_words(proje
     monkeypatch.setattr("storage.journal.sync_file", refuse)
     assert main(["approve", asked.id, "--decline", "--project", project.root]) == 1
     assert "[storage_failed]" in capsys.readouterr().err
+
+
+def test_what_keeps_the_store_out_of_git_is_written_anew(project):
+    with open(project.store.full(".gitignore"), "wb") as file:
+        file.write(b"!\n")
+    assert [found.path for found in verify(project).findings] == [".gitignore"]
+    project.recover(call_of())
+    assert verify(project).findings == []
+
+
+@pytest.mark.parametrize(("path", "data"), [("mask.key", bytes(32)), ("journal/000001.log", b"")])
+def test_another_key_and_an_empty_journal_are_named(project, path, data):
+    full = project.store.full(path)
+    assert path != "mask.key" or os.path.getsize(full) == len(data)
+    with open(full, "wb") as file:
+        file.write(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("storage.project._opened", {})
+        assert path in [found.path for found in verify(Project.open(project.root)).findings]

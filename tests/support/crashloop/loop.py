@@ -26,7 +26,7 @@ from tests.support.crashloop import swallowing
 from tests.support.crashloop.checking import Before, check, check_edited, has_store
 from tests.support.crashloop.powerloss import Recording, materialise, sample, snapshot
 from tests.support.crashloop.scenario import ELSEWHERE, KEYS, PROJECT, REQUEST_ID, Ladder, Scenario, edit
-from tests.support.crashloop.tracer import Point, Ran, Tracer, in_child
+from tests.support.crashloop.tracer import HUNG, Point, Ran, Tracer, in_child
 
 FAULTS = ("kill", "killone", "torn", "short", "ENOSPC", "ENOSPC+", "EIO", "EROFS+", "nested", "edited")
 """Besides these, any other name of an errno.
@@ -172,21 +172,26 @@ class Loop:
             return places
         return sorted(random.Random(f"{seed} {self.scenario.name} {mode}").sample(places, most))
 
-    def faults(self, mode: str, places: Iterable[int] | None = None, most: int | None = None) -> Iterator[Row]:
-        """Tries `mode` at each of `places`, by default at all. `most`: kills of one recovery, by default all."""
+    def faults(
+        self, mode: str, places: Iterable[int] | None = None, *, most: int | None = None, skip: Iterable[str] = ()
+    ) -> Iterator[Row]:
+        """Tries `mode` at each of `places`, by default at all.
+
+        `most`: kills of one recovery, by default all. `skip`: kills of recoveries that were tried, each as it is told.
+        """
         for place in self.places(mode) if places is None else places:
             self.reset()
             kind = "kill" if mode in ("nested", "edited") else mode
             ran = self.tracer.fault(self._call, kind, place)
             point = str(ran.points[place - 1]) if len(ran.points) >= place else "(not reached)"
             if mode == "nested":
-                yield from self._nested(place, point, ran, most)
+                yield from self._nested(place, point, ran, most, frozenset(skip))
             elif mode == "edited":
                 yield Row(self.scenario.name, mode, str(place), point, ran.status, self._wrong_when_edited(ran))
             else:
                 yield self._judged(mode, str(place), point, ran)
 
-    def _nested(self, place: int, point: str, ran: Ran, most: int | None) -> Iterator[Row]:
+    def _nested(self, place: int, point: str, ran: Ran, most: int | None, skip: frozenset[str]) -> Iterator[Row]:
         """Kills the recovery at each of its calls, or at `most` that are spread over them."""
         crashed = os.path.join(self.folder, "crashed")
         shutil.rmtree(crashed, ignore_errors=True)
@@ -195,6 +200,8 @@ class Loop:
         calls = len(self.tracer.count(self._recover).points)
         step = 1 if most is None else max(1, calls // most)
         for second in range(1 + place % step, calls + 1, step):
+            if f"{place}.{second}" in skip:
+                continue
             self.reset(crashed)
             again = self.tracer.fault(self._recover, "kill", second)
             there = str(again.points[second - 1]) if len(again.points) >= second else "(not reached)"
@@ -229,6 +236,8 @@ class Loop:
         return Row(self.scenario.name, mode, at, point, ran.status, self._wrong(mode, at, ran))
 
     def _wrong(self, mode: str, at: str, ran: Ran) -> str:
+        if ran.status == HUNG:
+            return "it did not end"
         failing = hasattr(errno, mode.rstrip("+"))
         # Which process makes the n-th call of a run is not the same each time: it may be the one that answers.
         ended = (0, 1) if failing else (0, 1, 137) if mode == "killone" else (ran.status,)

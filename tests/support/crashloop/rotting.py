@@ -45,10 +45,10 @@ class Rot:
 
     def _views(self) -> frozenset[str]:
         """The files that can be made again: what no record names and the journal is not made of."""
-        kept = ("journal/", "mask.key", ".gitignore", *_DISPOSABLE)
+        kept = ("journal/", "mask.key", *_DISPOSABLE)
         named = {path for path in self.files() if os.path.basename(path) in ("records.jsonl", "cases.jsonl")}
         found = {path for path in self.files() if path.endswith(".json") and not path.startswith(kept)}
-        return frozenset(found - named - set(self._recorded()))
+        return frozenset(found - named - set(self._recorded())) | {".gitignore"}
 
     def _recorded(self) -> list[str]:
         """The files that a record of the journal names."""
@@ -129,7 +129,9 @@ class Rot:
             return f"a change: {changed.stderr[-600:]}"
         if changed.status == 0:
             return "the project can be changed although its journal is damaged"
-        return "" if self._bytes(path) == data else "the journal was written over"
+        left = self._bytes(path)
+        whole = left == data if left is None or data is None else data.startswith(left)
+        return "" if whole else "the journal was written over"
 
     def _bytes(self, path: str) -> bytes | None:
         return _read(os.path.join(self.root, ".atk", path))

@@ -24,7 +24,9 @@ from functools import cache
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crashtrace.c")
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 600
+HUNG = 124
+"""The exit status of a command that had not ended by then."""
 
 
 def missing() -> str | None:
@@ -123,12 +125,15 @@ class Tracer:
             assert tracer.stdout.readline() == b"attached\n", "ptrace is not allowed here"
             child.go()
             tracer.wait(TIMEOUT_SECONDS)
+            hung = False
+        except subprocess.TimeoutExpired:
+            hung = True
         finally:
             tracer.stdout.close()
             tracer.kill()
             tracer.wait()
             ran = child.ended()
-        return replace(ran, points=tuple(self._points()), pid=child.pid)
+        return replace(ran, points=tuple(self._points()), pid=child.pid, status=HUNG if hung else ran.status)
 
     def _points(self) -> list[Point]:
         found = []
