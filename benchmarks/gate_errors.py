@@ -1,7 +1,7 @@
 """Prints how often the gate is right and wrong on agents whose true pass rates are known (seeded Monte-Carlo).
 
-    python benchmarks/gate_errors.py [--draws 1000] [--seed 1] [--mixes 3] [--jobs 2] [--quick]
-        [--through-tools 200] [--rounds 50] [--scale]
+    python benchmarks/gate_errors.py [--draws 1000] [--seed 1] [--mixes 3] [--jobs 2]
+        [--parts sizes looks others drawn rounds] [--through-tools 200] [--rounds 50] [--scale]
 
 The standard mix: 60 % of the Cases pass at .95, 20 % at .6, and 20 % are targets that pass at .2. `--mixes` adds as
 many mixes of each drawn kind. Every row draws from the seed and from what is run, so that a row says the same whichever
@@ -42,6 +42,8 @@ MARGINS = (0.1, 0.15, 0.2)
 SCENARIOS: tuple[Scenario, ...] = ("unchanged", "regression", "fix", "fix and break two")
 SIZES = ((20, 5, 4), (20, 3, 4), (40, 5, 8), (60, 5, 12), (12, 10, 3), (10, 10, 2), (10, 5, 2))
 """Cases, repeats and targets."""
+
+PARTS = ("sizes", "looks", "others", "drawn", "rounds")
 
 LIMITS = (
     ("unchanged", "pass", 0.05),
@@ -94,12 +96,16 @@ def quick_rows() -> Iterator[Row]:
             yield Row(standard_mix(cases, targets), scenario, Terms(repeats=repeats))
 
 
-def planning_rows() -> Iterator[Row]:
-    """Yields the standard mix by size and margin, then by look."""
+def size_rows() -> Iterator[Row]:
+    """Yields the standard mix by size and margin."""
     for cases, repeats, targets in SIZES:
         for margin in MARGINS:
             for scenario in SCENARIOS:
                 yield Row(standard_mix(cases, targets), scenario, Terms(repeats=repeats, margin=margin))
+
+
+def look_rows() -> Iterator[Row]:
+    """Yields the standard mix of 20 Cases by look, from the second on."""
     for look in range(2, 6):
         for scenario in SCENARIOS:
             yield Row(standard_mix(20), scenario, Terms(repeats=5, look=look))
@@ -190,16 +196,18 @@ def print_rounds(pool: ProcessPoolExecutor, draws: int, seed: int) -> None:
 
 def print_table(pool: ProcessPoolExecutor, given: argparse.Namespace) -> bool:
     """Prints everything that the rules alone say. Returns whether the limits hold."""
-    line("mix", "cases", "targets", "repeats", "margin", "look", "change", *RESULTS, "most")
-    line(*("---:" for _ in range(12)))
-    whole = (*planning_rows(), *other_rows(), *drawn_rows(given.mixes, given.seed))
-    rows = tuple(quick_rows()) if given.quick else whole
+    parts = {"sizes": size_rows, "looks": look_rows, "others": other_rows}
+    parts |= {"drawn": partial(drawn_rows, given.mixes, given.seed), "quick": quick_rows}
+    rows = [row for name, part in parts.items() if name in given.parts for row in part()]
+    if rows:
+        line("mix", "cases", "targets", "repeats", "margin", "look", "change", *RESULTS, "most")
+        line(*("---:" for _ in range(12)))
     found = []
     for row, counts in zip(rows, pool.map(partial(measured, draws=given.draws, seed=given.seed), rows), strict=True):
         print_row(row, counts)
         found.append((row, counts))
     good = print_limits(found)
-    if not given.quick:
+    if "rounds" in given.parts:
         print_rounds(pool, given.draws, given.seed)
     return good
 
@@ -215,7 +223,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="whole Rounds through finish_round")
     parser.add_argument("--scale", action="store_true", help="times compare_and_gate on 100 to 1,000 Cases")
     parser.add_argument("--table", action="store_true", help="prints the table beside what else is asked for")
-    parser.add_argument("--quick", action="store_true", help="only the standard mix of 20 Cases at its first look")
+    parser.add_argument("--parts", nargs="+", choices=(*PARTS, "quick"), default=PARTS, help="parts of the table")
     given = parser.parse_args()
     good = True
     with ProcessPoolExecutor(given.jobs) as pool:

@@ -57,6 +57,32 @@ def test_paired_t_by_case():
     assert e.lower() == six(0.102915)
 
 
+def test_runs_taken_for_units_or_left_unpaired_have_another_error():
+    """What the Case as the unit is told apart from."""
+    runs = [c - p for ps, cs in zip(PARENT, CANDIDATE, strict=True) for p, c in zip(ps, cs, strict=True)]
+    e = paired.paired_mean(runs)
+    assert (e.n, e.standard_error, e.p_above()) == (30, six(0.103761), six(0.016147))
+    left, right = (sum(map(sum, side)) / 30 for side in (PARENT, CANDIDATE))
+    unpaired = math.sqrt(left * (1 - left) / 30 + right * (1 - right) / 30)
+    # squared deviations over n - 1
+    unpaired *= math.sqrt(30 / 29)
+    assert (unpaired, (right - left) / unpaired) == (six(0.127005), six(1.837198))
+    assert distributions.normal_tail((right - left) / unpaired) == six(0.033090)
+
+
+def test_cases_that_differ_by_no_more_than_their_repeats_have_no_variance_between_them():
+    v = power.variance_components(PARENT, CANDIDATE)
+    assert (v.left_within, v.right_within) == (six(0.166667), six(0.166667))
+    assert (v.differences, v.between) == (six(0.050617), 0)
+    assert [v.standard_error(10, k) for k in (1, 2, 3, 5, 10)] == [
+        six(0.182574),
+        six(0.129099),
+        six(0.105409),
+        six(0.081650),
+        six(0.057735),
+    ]
+
+
 def test_clustering_runs_by_case_gives_the_case_error():
     runs = [c - p for ps, cs in zip(PARENT, CANDIDATE, strict=True) for p, c in zip(ps, cs, strict=True)]
     e = paired.paired_mean(runs, [i // 3 for i in range(30)])
@@ -131,6 +157,7 @@ def test_quantile_sum_of_the_sample_size_formula():
 def test_non_inferiority_bound():
     e = paired.paired_mean(S8)
     assert (e.mean, e.standard_error, e.lower()) == (0, six(0.058026), six(-0.104208))
+    assert (0.10 + e.mean) / e.standard_error == six(1.723369)
     assert e.p_above(-0.10) == six(0.056388)
     assert [e.lower() > -margin for margin in (0.05, 0.10, 0.15)] == [False, False, True]
 
@@ -169,11 +196,15 @@ def test_paired_log_ratio_of_cost():
 
 
 def test_ledger_of_looks_and_dividing_by_eight():
-    assert [ledger.alpha_of_look(0.05, i) for i in range(1, 5)] == [
+    assert [ledger.alpha_of_look(0.05, i) for i in range(1, 9)] == [
         six(0.025),
         six(0.008333),
         six(0.004167),
         six(0.0025),
+        six(0.001667),
+        six(0.001190),
+        six(0.000893),
+        six(0.000694),
     ]
     assert ledger.alpha_spent(0.05, 8) == six(0.044444)
     assert six(0.006250) == 0.05 / 8
@@ -229,6 +260,8 @@ def test_e_values_of_discordant_pairs(fixes, regressions, e):
 
 def test_e_value_of_means_and_naive_looks():
     assert multiplicity.betting_e_value([float(d) for d in DIFFERENCES], 0.25) == six(1.740834)
+    assert multiplicity.any_false_rejection(0.05, 1) == six(0.05)
+    assert multiplicity.any_false_rejection(0.05, 5) == six(0.226219)
     assert multiplicity.any_false_rejection(0.05, 8) == six(0.336580)
     assert multiplicity.any_false_rejection(0.05, 20) == six(0.641514)
 
@@ -247,6 +280,9 @@ def test_repeats_and_judges():
     found = agreement.prediction_powered(agreement.Verdicts(0.70, 400, 0.21), agreement.Verdicts(-0.06, 50, 0.12))
     assert (found.rate, found.standard_error) == (six(0.64), six(0.054083))
     assert found.interval() == (six(0.533999), six(0.746001))
+    nothing_judged = agreement.Verdicts(0.0, 1, 0.0)
+    alone = agreement.prediction_powered(nothing_judged, agreement.Verdicts(0.60, 50, 0.60 * 0.40))
+    assert (alone.rate, alone.standard_error) == (0.60, six(0.069282))
 
 
 def test_holdout_reuse():

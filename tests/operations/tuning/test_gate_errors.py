@@ -89,7 +89,8 @@ def test_the_predecessors_rule_calls_an_unchanged_agent_worse_and_finds_no_fix()
 
 
 def test_the_table_has_every_size_at_every_margin_and_every_look():
-    rows = [*gate_errors.planning_rows(), *gate_errors.other_rows(), *gate_errors.drawn_rows(2, 1)]
+    parts = gate_errors.size_rows(), gate_errors.look_rows(), gate_errors.other_rows(), gate_errors.drawn_rows(2, 1)
+    rows = [row for part in parts for row in part]
     sizes = {(len(r.mix.rates), r.terms.repeats, r.terms.margin) for r in rows}
     assert {(c, k, m) for c, k, _ in gate_errors.SIZES for m in gate_errors.MARGINS} <= sizes
     assert {r.terms.look for r in rows} == {1, 2, 3, 4, 5}
