@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from atk_mcp import pricing
 from atk_mcp.schemas import Schema, input_schema, output_schema
 from operations.definition import Effect, Operation
 from operations.registry import all_operations
@@ -80,7 +81,7 @@ def pages() -> dict[str, str]:
     """Returns every page by its path below `docs/`."""
     operations: Mapping[str, Operation[Any, Any]] = all_operations()
     written = {f"operations/{name}.md": page(operation) for name, operation in operations.items()}
-    return {**written, "errors.md": errors_page(all_errors())}
+    return {**written, "errors.md": errors_page(all_errors()), "tool-sizes.md": pricing.page(operations)}
 
 
 def code(error: type[AtkError]) -> str:

@@ -51,7 +51,7 @@ _RANGES = (
     ("minLength", "maxLength", " characters"),
     ("minItems", "maxItems", " items"),
 )
-_UNSAID = ("an ATK id", "not empty", "default false", "default ")
+_UNSAID = ("an ATK id", "not empty", "at least 0", "at least 1", "default false", "default ")
 _WORDS = {"exclusiveMinimum": "more than", "exclusiveMaximum": "less than", "multipleOf": "a multiple of"}
 
 

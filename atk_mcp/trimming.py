@@ -38,6 +38,7 @@ _SMALL = 4
 _SELDOM = frozenset(
     {
         "components",
+        "evaluation_spec",
         "fields",
         "knowledge",
         "mapping",

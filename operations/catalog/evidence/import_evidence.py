@@ -191,8 +191,7 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
     Start with dry_run: it answers with the request to send. Nothing is guessed: what an export lacks stays
     unknown, and scores never become verdicts. Importing the same content again gives the same batch.
 
-    Each trace or row becomes a Record that says where each field was read and what is not known. Conflicting values
-    are refused, both shown. Changed content supersedes the batch; scores that come late make a batch linked to it.
+    A Record says where each field was read. Conflicts are refused. Changed content supersedes; late scores are linked.
     """
     with read_by("import_evidence"), led_back(request.source, request.source_kind):
         source = os.path.join(context.root, os.path.expanduser(request.source))
