@@ -82,6 +82,7 @@ def test_a_round_is_made_kept_taken_back_and_closed_in_the_order_of_its_calls(tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("clock", [CLOCKS["back a year and forth"]], ids=["jumping"], indirect=True)
 @pytest.mark.usefixtures("clock")
 def test_a_whole_round_with_runs_is_sound(tmp_path):
     """The supervisors' own clock is the true one, so that even the two halves of one run disagree by years."""
