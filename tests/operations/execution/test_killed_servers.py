@@ -90,9 +90,10 @@ def executions(target, batches):
 
 def killed_and_continued(tmp_path, moments):
     target = Logged(tmp_path, cases=CASES)
-    target.open_round(budget={"executions": 200 * len(moments) + 400}, concurrency=4)
     target.note("slow")
     for number, moment in enumerate(moments):
+        # A side is run once for a comparison, so each moment has a Round of its own.
+        target.open_round(budget={"executions": 600}, concurrency=4)
         ran_before = target.ran
         used_before = budget.account(target.round, target.round.plan, target.state.all(Batch)).used
         batches = finished(target, killed_when(target, moment, supervisor=number % 3 == 2))
@@ -107,6 +108,7 @@ def killed_and_continued(tmp_path, moments):
         assert used - used_before == sum(map(len, said.values()))
         assert living_in(target.root) == []
         assert target.call("get_status").running_batches == []
+        target.call("finish_round", round_id=target.round_id, action="abandon", reason="the next moment")
 
 
 def test_a_server_killed_at_four_moments_loses_nothing_that_was_confirmed(tmp_path):
