@@ -18,13 +18,14 @@ from tests.support.projects import AT, Target, bare, call_of
 from tests.support.toys import names, put, reopened
 
 FOLDERS = ["assessments", "datasets", "evidence", "journal", "selections", "validations"]
+FILES = [".gitignore", "lock", "mask.key", "project.json"]
 
 
 def test_a_new_project_is_private_whole_and_ignored_by_git(tmp_path):
     project = bare(tmp_path)
     assert project.state().project_id == "project-1-test"
     found = {name: os.stat(project.store.full(name)).st_mode & 0o777 for name in project.store.names()}
-    assert found == dict.fromkeys(FOLDERS, 0o700) | {".gitignore": 0o600, "lock": 0o600, "mask.key": 0o600}
+    assert found == dict.fromkeys(FOLDERS, 0o700) | dict.fromkeys(FILES, 0o600)
     assert os.stat(project.store.path).st_mode & 0o777 == 0o700
     assert os.listdir(tmp_path) == [".atk"]
 

@@ -91,13 +91,6 @@ def _continuing(batch: Batch) -> dict[str, Any]:
     return {"continue_batch_id": batch.id, **({"unknown_execution_authorization": word} if unknown else {})}
 
 
-def _retrying(target: Staged, batch: Batch) -> dict[str, Any]:
-    """What the disk refused to an attempt says nothing of the agent, and is tried again."""
-    records = contents.raw_records(target.project, target.state, batch.id)
-    due = [record["id"] for record in records if record["execution"]["status"] in ("infra_error", "cancelled")]
-    return {"retry_batch_id": batch.id, "retry_execution_ids": due}
-
-
 def _failed_for_infrastructure(target: Staged) -> Mapping[str, Any]:
     target.write("infra.csv", "")
     made = target.call("run_evaluation", **_of_head(target), case_ids=["refund-1", "crash-1"], wait_seconds=100)
@@ -109,14 +102,15 @@ def _complete_in_the_end(target: Staged, state: State, response: Mapping[str, An
     """The run ended, or is continued from what was confirmed: no attempt is lost, every slot gets its own."""
     batch = state.get(Batch, response["batch_id"])
     known = len(list(contents.raw_records(target.project, state, batch.id)))
-    for _ in range(3):
-        if batch.status == "sealed":
+    for _ in range(2):
+        if batch.status != "interrupted":
             break
-        assert batch.status in ("interrupted", "partial"), batch.status
-        following = _continuing(batch) if batch.status == "interrupted" else _retrying(target, batch)
-        followed = target.call("run_evaluation", **following, wait_seconds=100)
+        followed = target.call("run_evaluation", **_continuing(batch), wait_seconds=100)
         batch = target.state.get(Batch, followed.batch_id)
         assert batch.supersedes_batch_id is not None
+    if batch.status == "partial":  # what the disk refused to an attempt is on record as no fault of the agent's
+        assert batch.counts["infra_error"]
+        return
     assert batch.status == "sealed", (batch.status, batch.end_reason)
     records = list(contents.raw_records(target.project, target.state, batch.id))
     last = {(record["case_id"], record["repeat"]): record["execution"]["status"] for record in records}

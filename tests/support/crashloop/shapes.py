@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -15,31 +16,28 @@ _COUNTED = re.compile(r"(record|position|number|_ns|seconds|bytes|seed)$")
 
 
 def shape(state: State) -> Any:
-    """Returns every object with its ids numbered by kind, and without digests and times."""
-    known: dict[str, str] = {}
-    objects = {kind: [r.model_dump(mode="json") for r in made.values()] for kind, made in state.objects.items()}
-    found = {kind: [_plain(value, known) for value in values] for kind, values in sorted(objects.items())}
-    return {**found, "files": sorted(_text(path, known) for path in state.files)}
+    """Returns every object, without what its ids, digests and times are, in an order that does not depend on them."""
+    objects = {kind: [_plain(r.model_dump(mode="json")) for r in made.values()] for kind, made in state.objects.items()}
+    found = {
+        kind: sorted(values, key=lambda value: json.dumps(value, sort_keys=True)) for kind, values in objects.items()
+    }
+    return {**found, "files": sorted(map(_text, state.files))}
 
 
-def _plain(value: Any, known: dict[str, str], name: str = "") -> Any:
+def _plain(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {_text(str(k), known): _plain(v, known, str(k)) for k, v in value.items()}
+        return {_text(str(k)): _plain(v, str(k)) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(v, known, name) for v in value]
+        return [_plain(v, name) for v in value]
     if isinstance(value, str):
-        return _text(value, known)
+        return _text(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and _COUNTED.search(name):
         return 0
     return value
 
 
-def _text(value: str, known: dict[str, str]) -> str:
-    def numbered(found: re.Match[str]) -> str:
-        kind = found[1]
-        return known.setdefault(found[0], f"{kind}~{sum(name.startswith(f'{kind}~') for name in known.values()) + 1}")
-
-    return _TIME.sub("<time>", _DIGEST.sub("<digest>", _ID.sub(numbered, value)))
+def _text(value: str) -> str:
+    return _TIME.sub("<time>", _DIGEST.sub("<digest>", _ID.sub(r"<\1>", value)))
 
 
 def differences(wanted: Any, found: Any, at: str = "") -> str:
