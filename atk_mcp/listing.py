@@ -81,7 +81,7 @@ def say_one(tool: Tool, operation: Operation[Any, Any], *, as_json: bool = False
         say(results.compact({**tool, "toolset": of, "bytes": taken, "examples": shown}))
         return
     whole = {"inputSchema": input_schema(operation.request), "outputSchema": output_schema(operation.response)}
-    say(described({**tool, **whole}, operation.examples))
+    say(described({**tool, **whole, "description": operation.description}, operation.examples))
     say("")
     say(f"Toolset: {of}" if of else "Toolset: none")
     say(
