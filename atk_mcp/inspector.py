@@ -253,7 +253,8 @@ def _call(given: argparse.Namespace) -> int:
     if given.operation is None:
         raise _Usage("name an operation to call; `atk tools` lists them, `atk call --help` has examples.")
     arguments = _request(given.request)
-    if STAYS in _named(given.operation).request.model_fields and not given.json:
+    starts = not (arguments.get("dry_run") or arguments.get("preview"))
+    if STAYS in _named(given.operation).request.model_fields and starts and not given.json:
         words = f"stays until what it starts has ended, whatever {STAYS} says; Ctrl-C ends that."
         complain(f"atk: {given.operation} {words}")
     return _invoke(given.operation, arguments, given, results.compact if given.json else _as_json)

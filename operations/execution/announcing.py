@@ -35,6 +35,8 @@ class About(Value):
     request_id: str | None
     digest: str
     """Of the call, keyed with the project's key."""
+    stamp: str = ""
+    """Of what is asked for, however long the caller waits, and of the files as they are: see `stamp_of`."""
 
 
 class Progress(Value):
@@ -56,12 +58,12 @@ _AT_ONCE = 500
 class Announced:
     """An import that this process carries out, where others can see it and ask it to stop. A context manager."""
 
-    def __init__(self, project: Project, call: Call, source: str, handle: str | None) -> None:
+    def __init__(self, project: Project, call: Call, source: str, stamp: str, handle: str | None) -> None:
         """`handle` is the id under which another process announced it already; None announces it here."""
         self._project = project
         self._owner: Owner | None = None
         if handle is None:
-            self._owner = announce(project, call, source)
+            self._owner = announce(project, call, source, stamp)
             handle = PREFIX + self._owner.nonce
         self.import_id = handle
         self._folder = f"{IMPORTS}/{handle.removeprefix(PREFIX)}"
@@ -98,7 +100,18 @@ class Announced:
             forget(self._project.store, self._owner.nonce)
 
 
-def announce(project: Project, call: Call, source: str) -> Owner:
+def stamp_of(project: Project, call: Call, paths: Iterable[str]) -> str:
+    """Returns what is the same for calls that ask the same of the same files, as long as nobody writes to these.
+
+    Raises:
+        OSError: One is not there any more.
+    """
+    found = [[one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns] for one in map(os.stat, paths)]
+    asked = {name: value for name, value in call.arguments.items() if name not in ("wait_seconds", "request_id")}
+    return replace(call, arguments={"asked": asked, "files": found}).digest(project.mask_key)
+
+
+def announce(project: Project, call: Call, source: str, stamp: str) -> Owner:
     """Makes the folder of an import. Returns its owner, whose lock says that it is carried out.
 
     Raises:
@@ -111,6 +124,7 @@ def announce(project: Project, call: Call, source: str) -> Owner:
         began=call.at,
         request_id=call.request_id,
         digest=call.digest(project.mask_key),
+        stamp=stamp,
     )
     try:
         project.store.make_folders(folder, durable=False)

@@ -35,7 +35,10 @@ SHORT_BYTES = 4 * 1024 * 1024
 """Bytes of an export that the server reads itself: it takes about as long as starting a process."""
 
 PACKED = 10
-"""How many bytes a packed byte counts for there."""
+"""How many bytes a packed byte counts for there,"""
+
+EACH = 4096
+"""and how many a file counts for: opening and naming it takes about as long as reading so many."""
 
 LOOK_SECONDS = 0.1
 """How often an import is looked at while somebody waits for it."""
@@ -142,11 +145,11 @@ def is_import_id(given: str) -> bool:
 
 
 def is_short(paths: Iterable[str]) -> bool:
-    """Whether the files of an export are so few bytes that no process is worth starting for them."""
+    """Whether the files of an export are so few and so small that no process is worth starting for them."""
     size = 0
     for path in paths:
         plain = path.lower().endswith((".json", ".jsonl", ".ndjson", ".csv"))
-        size += os.path.getsize(path) * (1 if plain else PACKED)
+        size += EACH + os.path.getsize(path) * (1 if plain else PACKED)
     return size <= SHORT_BYTES
 
 
@@ -157,13 +160,13 @@ _endings: dict[str, int] = {}
 """How the processes that this one started have ended."""
 
 
-def start(project: Project, call: Call, source: str) -> str:
+def start(project: Project, call: Call, source: str, stamp: str) -> str:
     """Starts the process that carries out `call`. Returns the import's id.
 
     Raises:
         OSError: The process cannot be started.
     """
-    owner = announce(project, call, source)
+    owner = announce(project, call, source, stamp)
     import_id, folder = PREFIX + owner.nonce, f"{IMPORTS}/{owner.nonce}"
     arguments = {**call.arguments, "project_path": project.root}
     if call.request_id is not None:
@@ -255,6 +258,15 @@ def running_as(project: Project, call: Call) -> str | None:
                 )
             return job.import_id
     return None
+
+
+def same_as(project: Project, call: Call, stamp: str) -> str | None:
+    """Returns a running import of what `call` asks for, content included, that a call without a `request_id` can join.
+
+    A `request_id` wants a record of its own: that call does its own work, and finds the batch at its end.
+    """
+    jobs = running(project) if call.request_id is None else []
+    return next((job.import_id for job in jobs if job.about.stamp == stamp), None)
 
 
 def follow(  # noqa: PLR0913 - who waits, for what, and how it hears of it

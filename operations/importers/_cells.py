@@ -104,6 +104,11 @@ def whole_numbers(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
+def is_score_column(value: object) -> bool:
+    """Whether this is what exports of the UI write for a score: all its values, whatever else has the name."""
+    return isinstance(value, list) and bool(value) and all(item.__class__ in (int, float) for item in value)
+
+
 def has_not_finite(value: Any) -> bool:  # noqa: ANN401 - JSON
     """Returns whether a number in the value was none, so that only its text is kept."""
     if isinstance(value, NotFinite):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Iterator
+from itertools import chain
 
 from operations.importers._json_lines import blocks, rows_of_block
 from operations.importers._json_stream import JsonBroken, stream_rows
@@ -18,6 +19,7 @@ from operations.importers._raw_rows import (
     RawRow,
     TooManyColumns,
     check_names,
+    separator_of,
 )
 from operations.importers._rows import MAX_LINE, long_cells
 from operations.importers._streams import ExportFormatUnknown, Opened, format_of
@@ -139,7 +141,8 @@ def _csv(opened: Opened) -> Iterator[RawRow | Damage]:
 
 def _cells(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line and its cells. Some are read at once, since `csv`'s limit is the whole process's."""
-    reader = csv.reader(lines, strict=True)
+    header = next(lines, "")
+    reader = csv.reader(chain((header,), lines), strict=True, delimiter=separator_of(header))
     wrong: Exception | None = None
     ended = False
     while not ended:

@@ -102,6 +102,11 @@ class Shapes:
         self._placed = frozenset(placed)
         self._known: dict[tuple[str, ...], Shape] = {}
 
+    @property
+    def mapped(self) -> Mapping[str, str]:
+        """The mapping that was given."""
+        return self._mapping
+
     def of(self, row: Mapping[str, object]) -> Shape:
         """Returns the shape of a row.
 

@@ -15,6 +15,9 @@ from operations.importers._rows import _depth as depth_of
 STREAMED = frozenset(("data", "traces", "observations", "scores"))
 """Members of a document whose items are rows of their own."""
 
+WRAPPED = frozenset(("data", "results"))
+"""Members that make the document around them no row; `results` only where objects stand in it."""
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -30,7 +33,7 @@ def stream_rows(chunks: Iterable[bytes]) -> Iterator[tuple[str, Any, dict[str, A
     """Yields (JSON pointer, value, what stands around it so far).
 
     Values are the items of the top array, or those of an object's arrays of rows and then the object itself with those
-    arrays emptied. An object that holds `data` is a page and no row.
+    arrays emptied. An object that holds `data`, or objects in `results`, is a page and no row.
 
     Raises:
         JsonBroken: The document cannot be read on.
@@ -56,17 +59,19 @@ def stream_rows(chunks: Iterable[bytes]) -> Iterator[tuple[str, Any, dict[str, A
 def _object(text: _Text) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
     around: dict[str, Any] = {}
     rows = False
+    emptied: set[str] = set()
     for name in text.names():
         if name in around:
             raise JsonBroken(f"the document names {name[:80]!r} twice")
-        if name in STREAMED and text.peek() == "[":
+        if (name in STREAMED and text.peek() == "[") or (name in WRAPPED and text.begins_rows()):
             around[name] = []
+            emptied.add(name)
             for place, value in enumerate(text.items()):
                 rows = True
                 yield f"/{name}/{place}", value, around
         else:
             around[name] = text.value()
-    if "data" not in around or not rows:
+    if WRAPPED.isdisjoint(emptied) or not rows:
         yield "", around, None
 
 
@@ -102,6 +107,16 @@ class _Text:
                 return self._text[self._at]
             if not self._more():
                 return ""
+
+    def begins_rows(self) -> bool:
+        """Whether an array begins here, and an object in it."""
+        if self.peek() != "[":
+            return False
+        while True:
+            found = _SPACE.match(self._text, self._at + 1)
+            place = found.end() if found else self._at + 1
+            if place < len(self._text) or not self._more():
+                return self._text[place : place + 1] == "{"
 
     def take(self, expected: str) -> None:
         """Reads one of the characters in `expected`."""

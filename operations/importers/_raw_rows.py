@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ MAX_KEY = 1024
 
 MAX_FIELDS = 5_000
 """Fields of one row, and columns of a table."""
+
+_QUOTED = re.compile(r'"[^"]*"?')
 
 
 @dataclass(kw_only=True, eq=False)
@@ -64,6 +67,12 @@ class Damage:
     reason: str
     torn: bool = False
     rest: bool = False
+
+
+def separator_of(header: str) -> str:
+    """Returns what parts the cells of a table: a comma, or a semicolon or a tab where its first line has no comma."""
+    bare = _QUOTED.sub("", header)
+    return next((mark for mark in (",", ";", "\t") if mark in bare), ",")
 
 
 def check_names(path: str, names: list[str]) -> None:

@@ -10,6 +10,7 @@ import heapq
 import marshal
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 Row = tuple[Any, ...]
@@ -67,10 +68,11 @@ class Sorter:
         """Removes the runs."""
         self._rows.clear()
         if self._made:
-            for name in os.listdir(self._folder):
-                os.unlink(os.path.join(self._folder, name))
-            os.rmdir(self._folder)
             self._made = 0
+            with suppress(FileNotFoundError):  # whoever writes the Records failed, and took the folder away before
+                for name in os.listdir(self._folder):
+                    os.unlink(os.path.join(self._folder, name))
+                os.rmdir(self._folder)
 
     def _spill(self) -> None:
         self._rows.sort()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from operations.importers._cells import decoded, loosened, moment, whole_numbers
+from operations.importers._cells import decoded, is_score_column, loosened, moment, whole_numbers
 from operations.importers._export_rows import MAX_FIELDS
 from operations.importers._fields import OBSERVATION, Shape, Shapes
 from operations.importers._tally import Tally
@@ -67,6 +67,8 @@ class Span:
     times: dict[str, Any]
     input: dict[str, Any] = field(default_factory=dict)
     output: dict[str, Any] = field(default_factory=dict)
+    displaced: dict[str, Any] | None = None
+    """What stood where a content has its place, and is none."""
 
 
 class SpanReader:
@@ -135,20 +137,28 @@ class SpanReader:
             return {"status": "null"}
         if value == "":
             return {"status": "empty"}
+        if value.__class__ is list and is_score_column(value) and name not in self._shapes.mapped:
+            self._tally.warn("a score column took a field's place", f"observation field {name}")
+            span.marks[name] = "collided"
+            span.displaced = {**(span.displaced or {}), name: value}
+            return {"status": "collided"}
         if span.marks.get(name) == "unparsable":
             return {"status": "unparsable", "value": value}
-        if isinstance(value, str):
-            if source in self._json or name in self._json:
-                cell = decoded(value)
-                if cell.double:
-                    self._tally.warn("double_encoded_json", f"{span.locator['file']} row {span.locator['row']}")
-                if cell.status == "unparsable":
-                    span.marks[name] = "unparsable"
-                    self._tally.warn(f"{name} is no JSON and stays text", f"observation {span.id}"[:80])
-                return {"status": cell.status, "value": cell.value}
-            if loose:
-                return {"status": "value", "value": loosened(value)}
+        if isinstance(value, str) and (loose or source in self._json or name in self._json):
+            return self._text_content(span, name, source, value)
         return {"status": "value", "value": value}
+
+    def _text_content(self, span: Span, name: str, source: str, text: str) -> dict[str, Any]:
+        """Returns what a text stands for that is JSON, or may be in a format that writes everything as text."""
+        if source not in self._json and name not in self._json:
+            return {"status": "value", "value": loosened(text)}
+        cell = decoded(text)
+        if cell.double:
+            self._tally.warn("double_encoded_json", f"{span.locator['file']} row {span.locator['row']}")
+        if cell.status == "unparsable":
+            span.marks[name] = "unparsable"
+            self._tally.warn(f"{name} is no JSON and stays text", f"observation {span.id}"[:80])
+        return {"status": cell.status, "value": cell.value}
 
     def _times(self, row: Mapping[str, Any], plan: _Plan) -> tuple[dict[str, Any], str]:
         start = None if plan.start is None else row[plan.start]
@@ -216,7 +226,10 @@ class SpanReader:
         event: dict[str, Any] = {"id": span.id, "locator": span.locator, **span.times}
         if span.parent:
             event["parent"] = span.parent
-        if attributes := self._attributes(span):
+        attributes = self._attributes(span)
+        if span.displaced is not None:
+            attributes |= span.displaced
+        if attributes:
             event["attributes"] = attributes
             if attributes.get("level") == "ERROR":
                 event["error"] = self._error(span, attributes)
@@ -304,6 +317,12 @@ def _usual(start: object, end: object) -> tuple[str, str, float] | None:
     if began.tzinfo is not None or ended.tzinfo is not None:
         return None
     return f"{start[:10]}T{start[11:]}Z", f"{end[:10]}T{end[11:]}Z", (ended - began).total_seconds()
+
+
+def says_root(span: Span) -> bool:
+    """Whether the export calls it the root of its trace, which may have a parent in a system that is not exported."""
+    name = span.shape.sources.get("is_root_observation")
+    return name is not None and str(span.row[name]).lower() == "true"
 
 
 def ordered(spans: Sequence[Span]) -> list[Span]:

@@ -163,6 +163,13 @@ class Opened:
     stream: BinaryIO
     packed: bool
     unpacked: int = 0
+    _hash: Any = None
+    _ended: bool = False
+
+    @property
+    def content_sha256(self) -> str | None:
+        """The digest of what a packed file holds; None for one that is not packed, or was not read to its end."""
+        return self._hash.hexdigest() if self._ended and self._hash is not None else None
 
     def chunks(self) -> Iterator[bytes]:
         """Yields the unpacked bytes.
@@ -171,6 +178,7 @@ class Opened:
             PackedFileDamaged: They cannot be unpacked.
             UnpacksTooFar: They are too many for the packed ones.
         """
+        self._hash = hashlib.sha256() if self.packed else None
         while True:
             try:
                 chunk = self.stream.read(CHUNK)
@@ -179,7 +187,10 @@ class Opened:
                     raise
                 raise PackedFileDamaged(path=self.path, reason=str(error)) from None
             if not chunk:
+                self._ended = True
                 return
+            if self._hash is not None:
+                self._hash.update(chunk)
             self.unpacked += len(chunk)
             if self.packed and self.unpacked > max(FREE_BYTES, MAX_RATIO * self.counted.count):
                 raise UnpacksTooFar(path=self.path)

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from operations.importers import answers
+from operations.importers._beginnings import beginning
 from operations.importers._export_rows import RawRow, rows_of
 from operations.importers._folders import full_path, names_in
 from operations.importers._json_values import printable
@@ -22,6 +24,9 @@ SAMPLE = 50
 
 MAX_SAMPLED = 40
 """Files that are looked at."""
+
+_NAME = 100
+"""Bytes of JSON that a name may take in an answer."""
 
 _OF_ANY_KIND = frozenset({"source_namespace", "mapping_version", "filtered_scope", "max_damaged"})
 """Fields of a request that hold whatever the export turns out to be."""
@@ -75,6 +80,22 @@ def kept(request: BaseModel, suggested: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **said, **({"mapping": mapping} if mapping or "mapping" in suggested else {})}
 
 
+def shown(found: Suggestion) -> dict[str, Any]:
+    """Returns what an answer has room for of what was found, and warns of what it has not."""
+    fits = answers.first_items(found.fits.items(), 1_200, each=_NAME)
+    rest = {"unknown": (found.unknown, 600), "columns": (found.columns, 800)}
+    lists = {name: answers.first_texts(texts, room, each=_NAME) for name, (texts, room) in rest.items()}
+    cut = [f"{len(fits)} of {len(found.fits)} files in fits"] if len(fits) < len(found.fits) else []
+    cut += [
+        f"{len(lists[name])} of {len(texts)} in {name}"
+        for name, (texts, _) in rest.items()
+        if texts[len(lists[name]) :]
+    ]
+    if cut:
+        found.warnings.insert(0, f"this answer shows only {', '.join(cut)}")
+    return {"fits": fits, **lists}
+
+
 def _is_read(name: str) -> bool:
     return format_of(name) is not None or _of_its_own(name) is not None
 
@@ -100,7 +121,19 @@ def _sample(source: str, name: str, found: Suggestion) -> Sample:
                     found.warnings.append(f"{printable(name)} {where}: {printable(row.reason)}"[:200])
     except EvidenceRefused as error:
         found.warnings.append(printable(str(error))[:200])
+    if not rows and own is None and format_of(name) == "json" and (first := _beginning(source, name)) is not None:
+        found.warnings.append(f"{printable(name)} was looked at only as far as its first megabyte")
+        rows.append(RawRow(1, None, None, first, plain=False))
     return Sample(printable(name), rows, damaged)
+
+
+def _beginning(source: str, name: str) -> dict[str, Any] | None:
+    """Returns what a document begins with of which one value is longer than is read at once."""
+    try:
+        with opened(full_path(source, name)) as file:
+            return beginning(next(file.chunks(), b""))
+    except EvidenceRefused:
+        return None  # told where its rows were read
 
 
 def _best(samples: list[Sample]) -> Format:

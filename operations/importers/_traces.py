@@ -8,19 +8,22 @@ from typing import Any
 
 import orjson
 
-from operations.importers._cells import decoded, instant, loosened, shown_time
+from operations.importers._cells import decoded, instant, is_score_column, loosened, shown_time
 from operations.importers._fields import OBSERVATION, SCORE, TRACE, Shape, Shapes, ValuesConflict
 from operations.importers._intake import LOOSE, PLAIN, UNATTACHED, Filed, Places
 from operations.importers._json_values import loads, shortened
 from operations.importers._scores import PLACED as SCORE_PLACED
 from operations.importers._scores import number_of, score_of
 from operations.importers._spans import PLACED as SPAN_PLACED
-from operations.importers._spans import Span, SpanReader
+from operations.importers._spans import Span, SpanReader, says_root
 from operations.importers._tally import Tally
 
 PLACED = ("id", "timestamp", "name", "session_id", "user_id", "tags", "input", "output")
 _TEXTS = ("name", "session_id", "user_id", "version", "release", "environment")
 """Fields of a trace that are text: a list there is a score column of the same name that took the field's place."""
+
+_UNSAID = frozenset(("null", "not_exported", "collided"))
+"""Statuses of a content that the row does not say."""
 
 _METRICS = frozenset(("latency", "total_cost", "latency_ms"))
 _OF_TRACE = (("name", "trace_name"), ("session_id", "session_id"), ("user_id", "user_id"))
@@ -215,7 +218,7 @@ class Assembler:
         roots = self._roots(spans, missing)
         for name in ("input", "output"):
             found[name] = self._content(name, contents.get(name), roots)
-            if found[name]["status"] in ("not_exported", "null"):
+            if found[name]["status"] in _UNSAID:
                 missing.append(f"trace_{name}")
         found["log"] = {"events": self._spans.events(spans)}
         if scores:
@@ -228,9 +231,9 @@ class Assembler:
         """Returns the observations without a parent, and notes what is not known of the others."""
         tally = self._tally
         ids = {span.id for span in spans}
-        roots = [span for span in spans if span.parent == ""]
-        tally.counts["roots"] += len(roots)
         lost = [span for span in spans if span.parent and span.parent not in ids]
+        roots = [span for span in spans if span.parent == "" or (span.parent not in ids and says_root(span))]
+        tally.counts["roots"] += len(roots)
         if lost or any(span.parent is None for span in spans):
             missing.append("parent_observations")
         if lost:
@@ -242,7 +245,7 @@ class Assembler:
 
     def _content(self, name: str, own: dict[str, Any] | None, roots: list[Span]) -> dict[str, Any]:
         """Returns the trace's input or output: its own, or that of exactly one root."""
-        if own is not None and own["status"] not in ("null", "not_exported"):
+        if own is not None and own["status"] not in _UNSAID:
             return {**own, "source": "trace"}
         wanted = self._settings.root_observation_name
         chosen = roots
@@ -250,7 +253,7 @@ class Assembler:
             chosen = [span for span in roots if span.row.get(span.shape.names.get("name", "")) == wanted]
         if len(chosen) == 1:
             value = getattr(chosen[0], name)
-            if value["status"] not in ("null", "not_exported"):
+            if value["status"] not in _UNSAID:
                 return {**value, "source": f"observation:{chosen[0].id}"}
             return own or dict(value)
         if len(chosen) > 1:
@@ -266,6 +269,10 @@ class Assembler:
         metadata: dict[str, Any] = {}
         for name, canonical in shape.rest:
             metadata[canonical] = trace.row[name]
+        for name in ("input", "output"):
+            if is_score_column(values.get(name)) and name not in self._settings.mappings[TRACE]:
+                self._tally.warn("a score column took a field's place", f"trace field {name}")
+                metadata[name], fidelity[name] = values[name], "collided"
         contents: dict[str, dict[str, Any]] = {
             name: self._cell(trace, shape, name, values[name], fidelity)
             for name in ("input", "output")
@@ -334,6 +341,8 @@ class Assembler:
         value: Any,  # noqa: ANN401 - JSON
         fidelity: dict[str, str],
     ) -> dict[str, Any]:
+        if fidelity.get(name) == "collided":
+            return {"status": "collided"}
         if value is None:
             return {"status": "null"}
         if value == "":

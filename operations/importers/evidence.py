@@ -211,6 +211,7 @@ class EvidenceImport:
                 name=file.name,
                 role=self.source.roles[file.role],
                 sha256=opening.counted.sha256,
+                content_sha256=opening.content_sha256,
                 bytes=opening.counted.count,
                 rows=rows,
             )

@@ -4,22 +4,71 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AwareDatetime, BeforeValidator
 
 from operations.importers import _record_facts as facts
 from operations.importers._record_facts import UNKNOWN, RecordValue
 from operations.importers._scores import number_of
+from storage.errors import AtkError, NextCall
 
 MAX_VALUES = 10_000
 """Distinct values that are counted by; Records of further ones are counted together."""
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
 Test = Callable[[RecordValue], bool | None]
 """Whether a Record matches; None where it does not say."""
+
+
+def _moment(given: object) -> object:
+    """Returns the time that a text says, of a date without a time its beginning in UTC; anything else as it is."""
+    if isinstance(given, str):
+        with suppress(ValueError):  # it is no time, and whoever checks it next says so
+            found = datetime.fromisoformat(given)
+            return found.replace(tzinfo=UTC) if _DATE.fullmatch(given) else found
+    return given
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+"""A time with a zone; of a date, when it begins in UTC."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BoundsCrossed(AtkError):
+    """The bounds of a filter leave nothing that could match."""
+
+    message = (
+        "The filter {filter!r} asks for values from {least} to {most}, and nothing lies between. Give min no larger "
+        "than max, and after before before."
+    )
+    next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("find_records", {"batch_id": "{batch_id}"}),)
+
+    filter: str
+    least: str
+    most: str
+    batch_id: str
+
+
+def check_bounds(bounds: Iterable[tuple[str, Any, Any]], batch_id: str) -> None:
+    """Says whether something can lie within each of (filter, least, most); None is no bound.
+
+    Raises:
+        BoundsCrossed: Nothing can lie within one.
+    """
+    for name, least, most in bounds:
+        if least is None or most is None:
+            continue
+        if most < least or (isinstance(least, datetime) and least == most):
+            raise BoundsCrossed(filter=name, least=str(least), most=str(most), batch_id=batch_id)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from pydantic import BaseModel
 
 from storage.frames import canonical, digest
 from storage.projection import State
@@ -11,17 +13,21 @@ from storage.schema.projects import Project
 from storage.schema.traces import SourceFile
 
 
-def fingerprint(files: Sequence[SourceFile], config: Mapping[str, Any], said: Mapping[str, Any], state: State) -> str:
-    """Returns what is the same for the same content read in the same way.
+def fingerprints(request: BaseModel, files: Sequence[SourceFile], state: State) -> tuple[str, ...]:
+    """Returns what is the same for the same content read in the same way, and under what it was kept before.
 
     Args:
-        files: What was read; their names do not count.
-        config: What decides how they are read.
-        said: What the person says of them.
+        request: That of the import, which decides how the files are read.
+        files: What was read; neither their names count nor how they are packed.
         state: The project, whose own rules of masking count.
     """
-    read = sorted([file.role, file.sha256] for file in files)
-    return digest(canonical([read, dict(config), dict(said), *_rules(state)]))
+    config = request.model_dump(mode="json", include={"source_kind", "adapter_profile", "mapping", "json_columns"})
+    said = request.model_dump(mode="json", include={"source_namespace", "mapping_version", "filtered_scope"})
+    found = []
+    for digests in ([one.content_sha256 or one.sha256 for one in files], [one.sha256 for one in files]):
+        read = sorted([file.role, sha256] for file, sha256 in zip(files, digests, strict=True))
+        found.append(digest(canonical([read, config, said, *_rules(state)])))
+    return tuple(dict.fromkeys(found))
 
 
 def _rules(state: State) -> list[Any]:

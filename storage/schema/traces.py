@@ -97,6 +97,8 @@ class SourceFile(Value):
     name: str
     role: str
     sha256: Digest
+    content_sha256: Digest | None = None
+    """Of what a packed file holds."""
     bytes: Count
     rows: Count
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from operations import reading
 from operations.context import Context
@@ -85,8 +85,8 @@ class FindRecordsRequest(WriteRequest):
     verdict: Annotated[VerdictFilter | None, Field(description="What an Assessment says.")] = None
     scores: Annotated[list[ScoreFilter], Field(max_length=10, description="Scores of the export, each to be met.")] = []
     tags: Annotated[list[Name], Field(max_length=10, description="All of them.")] = []
-    after: Annotated[AwareDatetime | None, Field(description="Began at or after: ISO 8601 with a zone.")] = None
-    before: Annotated[AwareDatetime | None, Field(description="Began before.")] = None
+    after: Annotated[finding.Moment | None, Field(description="Began at or after: ISO 8601, or a date (UTC).")] = None
+    before: Annotated[finding.Moment | None, Field(description="Began before.")] = None
     text: Annotated[Name | None, Field(description="Text to find, in any case.")] = None
     text_in: Annotated[list[Part], Field(min_length=1, description="Where. Default: all three.")] = [
         "input",
@@ -178,6 +178,7 @@ class FindRecordsResponse(Response):
         SourceHasNoRows,
         TableUnreadable,
         reading.BadCursor,
+        finding.BoundsCrossed,
         StoreDamaged,
     ),
     examples=(
@@ -204,6 +205,8 @@ def find_records(request: FindRecordsRequest, context: Context) -> FindRecordsRe
     state = project.state()
     within = selection_of(state, request.batch_id, request.selection_id)
     evidence = evidence_of(project, state, within.batch_id if within else str(request.batch_id))
+    bounded = [*((s.name, s.min, s.max) for s in request.scores), *((m.path, m.min, m.max) for m in request.metadata)]
+    finding.check_bounds([*bounded, ("time", request.after, request.before)], evidence.batch.id)
     with read_by("find_records"):
         ids = _ids(request, context)
     joined = finding.IdList(ids.ids, (request.ids_are,) if request.ids_are else DEFAULT_KINDS) if ids else None
@@ -269,7 +272,7 @@ def _answer(
     joined: finding.IdList | None,
 ) -> FindRecordsResponse:
     batch_id = evidence.batch.id
-    start = _start(request, batch_id, len(found.numbers))
+    start = _start(request, request.selection_id or batch_id, len(found.numbers))
     unmatched = joined.unmatched() if joined else []
     common = counts.values.most_common(VALUES) if counts else []
     drawn = f", {len(found.numbers)} drawn" if request.sample is not None else ""
@@ -312,12 +315,12 @@ def _next(request: FindRecordsRequest, line: FoundRecord | None, cursor: str | N
     return calls
 
 
-def _start(request: FindRecordsRequest, batch_id: str, end: int) -> int:
+def _start(request: FindRecordsRequest, looked_in: str, end: int) -> int:
     if request.cursor is None:
         return 0
     number = reading.whole_number(request.cursor)
     if number is None or number >= max(1, end):
-        raise reading.BadCursor(record_id=batch_id, given=request.cursor[:_ID])
+        raise reading.BadCursor(record_id=looked_in, given=request.cursor[:_ID], tool="find_records")
     return number
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
 from operations.execution import importing
-from operations.execution.announcing import Announced, Watch
+from operations.execution.announcing import Announced, Watch, stamp_of
 from operations.execution.import_helper import helped
 from operations.importers import _suggest, answers, contracts, sameness, stored
 from operations.importers._export_rows import HeaderUnusable, TooManyColumns
@@ -30,7 +30,6 @@ from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
 from operations.reading import counted
 from storage.errors import NextCall
-from storage.projection import State
 from storage.schema.base import ObjectId
 from storage.schema.traces import ImportedBatch, SourceKind
 from storage.transaction import ResourceBusy, Staging, Transaction
@@ -197,19 +196,27 @@ def import_evidence(request: ImportEvidenceRequest, context: Context) -> ImportE
         source = os.path.join(context.root, os.path.expanduser(request.source))
         if request.dry_run:
             return _suggested(request, source, context)
+        stamp = ""
         if context.handle is None:
             if (running := importing.running_as(context.project, context.call)) is not None:
                 return _followed(request, context, running)
-            if importing.is_short(file.path for file in _reader(request).find(source).files):
+            paths = [file.path for file in _reader(request).find(source).files]
+            if importing.is_short(paths):
                 return _carried_out(request, source, context, None)
+            stamp = stamp_of(context.project, context.call, paths)
+            if (running := importing.same_as(context.project, context.call, stamp)) is not None:
+                return _followed(request, context, running, others=True)
             if not context.stays:
-                return _followed(request, context, importing.start(context.project, context.call, request.source))
-        with Announced(context.project, context.call, request.source, context.handle) as job:
+                own = importing.start(context.project, context.call, request.source, stamp)
+                return _followed(request, context, own)
+        with Announced(context.project, context.call, request.source, stamp, context.handle) as job:
             return _carried_out(request, source, context, job)
 
 
-def _followed(request: ImportEvidenceRequest, context: Context, import_id: str) -> ImportEvidenceResponse:
-    """Waits as long as the caller said, and returns the answer or how far it is. A caller that gives up stops it."""
+def _followed(
+    request: ImportEvidenceRequest, context: Context, import_id: str, *, others: bool = False
+) -> ImportEvidenceResponse:
+    """Waits as long as was asked, and returns how far it is then. Who gives up stops it, where it is not `others`."""
     found = importing.follow(
         context.project,
         import_id,
@@ -217,7 +224,7 @@ def _followed(request: ImportEvidenceRequest, context: Context, import_id: str) 
         progress=context.progress,
         stop_waiting=context.cancelled,
     )
-    if found.job is not None and context.cancelled():
+    if found.job is not None and context.cancelled() and not others:
         found = importing.follow(context.project, import_id, seconds=30, progress=context.progress, stop=True)
     if found.job is None:
         return _again(request, context, ImportEvidenceResponse.model_validate_json(json.dumps(found.answer)))
@@ -294,13 +301,6 @@ def _reading(path: str, reader: Source, max_damaged: int, staging: Staging, cont
     )
 
 
-def _fingerprint(request: ImportEvidenceRequest, reading: EvidenceImport, state: State) -> str:
-    """Returns what is the same for the same content read in the same way."""
-    config = request.model_dump(mode="json", include={"source_kind", "adapter_profile", "mapping", "json_columns"})
-    said = request.model_dump(mode="json", include={"source_namespace", "mapping_version", "filtered_scope"})
-    return sameness.fingerprint(reading.files, config, said, state)
-
-
 def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
     request: ImportEvidenceRequest,
     reading: EvidenceImport,
@@ -311,9 +311,8 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
     late: LateScores,
     import_id: str | None,
 ) -> ImportEvidenceResponse:
-    fingerprint = _fingerprint(request, reading, tx.state)
-    earlier = tx.state.all(ImportedBatch)
-    same = [batch for batch in earlier if batch.fingerprint == fingerprint]
+    fingerprints = sameness.fingerprints(request, reading.files, tx.state)
+    same = [batch for batch in tx.state.all(ImportedBatch) if batch.fingerprint in fingerprints]
     if same:
         return tx.commit(_answer(same[-1], reading, f"{same[-1].id} holds this content already.", import_id))
     late.look(tx.state)
@@ -330,7 +329,7 @@ def _stored(  # noqa: PLR0913, PLR0917 - what an import leaves
             filtered_scope=request.filtered_scope,
             files=tuple(reading.files),
             skipped=tuple(reading.found.skipped[:1000]),
-            fingerprint=fingerprint,
+            fingerprint=fingerprints[0],
             completeness=reading.completeness,
             counts=late.counted(reading.tally.counts),
             fields=reading.fields,
@@ -384,6 +383,7 @@ def _suggested(request: ImportEvidenceRequest, source: str, context: Context) ->
         supply.pop("mapping", None)
     if "source" in supply:
         arguments = {"dry_run": True}  # there is nothing to import at the path
+    shown = _suggest.shown(found)
     if answers.size(arguments) > _REQUEST:
         roles = arguments.pop("file_roles", {})
         supply["file_roles"] = f"what each of the {len(roles)} files is; see fits"
@@ -391,10 +391,6 @@ def _suggested(request: ImportEvidenceRequest, source: str, context: Context) ->
         message=answers.cut(found.message, 600),
         warnings=answers.first_texts(found.warnings[:SHOWN_WARNINGS], 1_200, each=_TEXT),
         batch_id=None,
-        suggestion={
-            "fits": answers.first_items(found.fits.items(), 1_200, each=_NAME),
-            "unknown": answers.first_texts(found.unknown, 600, each=_NAME),
-            "columns": answers.first_texts(found.columns, 800, each=_NAME),
-        },
+        suggestion=shown,
         next=steps(NextCall("import_evidence", arguments, supply)),
     )

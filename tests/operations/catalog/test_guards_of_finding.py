@@ -36,6 +36,8 @@ GUARDS = [
         facts={"column": "colour", "columns": ["id", "input", "expected"]},
     ),
     Guard("find_records", "evaluated", "bad_cursor", {**BATCH, "cursor": "99"}),
+    Guard("find_records", "evaluated", "bounds_crossed", {**BATCH, "scores": [{"name": "q", "min": 2, "max": 1}]}),
+    Guard("find_records", "evaluated", "bounds_crossed", {**BATCH, "after": "2026-06-02", "before": "2026-06-01"}),
     Guard("store_dataset", "evaluated", "cases_of_what", {}),
     Guard("store_dataset", "evaluated", "cases_of_what", {**BATCH, "source": "cases.csv"}),
     Guard("store_dataset", "evaluated", "unknown_object", {"batch_id": "batch-1-none"}),

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from operations.execution import importing
-from operations.execution.announcing import PREFIX
+from operations.execution.announcing import PREFIX, stamp_of
 from operations.importers._fields import ValuesConflict
 from operations.importers.evidence import ImportStopped
 from operations.invocation import invoke
 from operations.registry import all_operations
 from storage.errors import AtkError
-from storage.transaction import ResourceBusy
+from storage.transaction import Call, ResourceBusy
 from tests.faults.story import until
 from tests.support.imports import Imports, go_on, hold, processes_of
 
@@ -119,6 +119,45 @@ def test_what_a_long_import_answers_in_the_end_is_given_to_whoever_waits(imports
     assert imports.call("wait_for_batch", batch_id=found.batch_id).status == "sealed"
     assert imports.call("get_status").running_imports == []
     nothing_is_left(imports, import_id)
+
+
+def test_who_asks_for_an_import_that_runs_joins_it(imports, large):
+    import_id = begun(imports, large)
+    for _ in range(2):
+        again = imports.send(large, **TRACES, wait_seconds=0.01)
+        assert (again.import_id, again.status) == (import_id, "running")
+    arguments = {"project_path": imports.root, "source": large, "source_kind": "langfuse", **TRACES}
+    given_up = invoke(all_operations()["import_evidence"], arguments, cancelled=lambda: True)
+    assert given_up.import_id == import_id
+    assert len(imports.project.store.names("work/imports")) == 1
+    go_on(import_id)
+    joined = imports.send(large, **TRACES, wait_seconds=LONG)
+    assert joined.counts == {"records": ROWS, "traces": ROWS}
+    assert joined.batch_id == imports.call("wait_for_batch", batch_id=import_id).batch_id
+    nothing_is_left(imports, import_id)
+
+
+def test_what_is_joined_is_the_same_request_of_files_that_nobody_wrote_to(imports, tmp_path):
+    source = write(tmp_path / "own.jsonl", [row(1)])
+
+    def stamp(**arguments):
+        given = {"source": source, "wait_seconds": 1, **arguments}
+        call = Call(operation="import_evidence", arguments=given, request_id=None, at="2026-01-01T00:00:00Z")
+        return stamp_of(imports.project, call, [source])
+
+    before = stamp()
+    assert stamp(wait_seconds=240) == before
+    assert stamp(source_namespace="other") != before
+    write(source, [row(1), row(2)])
+    assert stamp() != before
+
+
+def test_many_small_files_are_no_short_export(tmp_path):
+    names = [str(tmp_path / f"{n}.json") for n in range(3)]
+    for name in names:
+        write(name, [row(1)])
+    assert importing.is_short(names)
+    assert not importing.is_short(names * 400)
 
 
 def test_a_repeated_request_is_answered_with_what_runs_and_then_with_the_result(imports, large):
