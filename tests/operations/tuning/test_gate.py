@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operations.tuning.gate import GateQuestion, decide
+from operations.tuning.gate import GateQuestion, decide, result_alone
 from operations.tuning.questions import Efficiency
 from storage.schema.validations import SUMMARY_BYTES
 
@@ -333,6 +333,49 @@ def test_a_required_unknown_never_passes(left, right, rule, mode):
     assert result.reasons
 
 
+@settings(max_examples=40, deadline=None)
+@given(TABLES, TABLES, TABLES, TABLES, st.booleans())
+def test_an_unknown_in_any_required_dimension_never_passes(left, right, safe_left, safe_right, saves):
+    cost = Efficiency("cost", dict.fromkeys(CASES, 2.0), {c: 1.0 + i / 99 for i, c in enumerate(CASES)})
+    more = {"safe": (safe_left, safe_right)}
+    result = decide(asked(left, right, repeats=2, margin=0.99, more=more, efficiency=cost if saves else None))
+    if any(c.unknown for c in result.statistics.outcome_counts):
+        assert result.result != "pass"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(("counts", "statistical")),
+    st.sampled_from(("incremental", "final")),
+    st.sampled_from((1, 2)),
+    st.sets(st.sampled_from(CASES)),
+    st.booleans(),
+)
+def test_zero_compared_cases_never_pass_however_they_are_asked(rule, mode, version, cases, saves):
+    """No Case at all, or Cases to which nothing applied on either side."""
+    nothing = dict.fromkeys(cases, (N, N))
+    cost = Efficiency("cost", dict.fromkeys(cases, 2.0), dict.fromkeys(cases, 1.0)) if saves else None
+    how = {"rule": rule, "mode": mode, "rule_version": version, "efficiency": cost, "margin": 0.99}
+    result = decide(asked(nothing, nothing, targets=tuple(sorted(cases))[:2], repeats=2, **how))
+    assert result.result == "insufficient"
+    assert result.statistics.primary_delta is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(TABLES, TABLES)
+def test_a_result_without_its_figures_is_the_same(left, right):
+    question = asked(left, right, repeats=2, margin=0.4)
+    assert result_alone(question) == (decide(question).result, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TABLES, TABLES)
+def test_a_later_version_of_the_rules_never_passes_what_the_first_did_not(left, right):
+    question = asked(left, right, repeats=2, margin=0.9)
+    if decide(question).result == "pass":
+        assert decide(replace(question, rule_version=1)).result == "pass"
+
+
 @settings(max_examples=60, deadline=None)
 @given(TABLES, TABLES)
 def test_swapping_sides_negates_every_difference(left, right):
@@ -417,9 +460,14 @@ print(json.dumps(found.summary))
 """
 
 
-def test_verdict_is_the_same_without_optional_packages():
-    def printed(*missing):
-        code = _DECIDED.format(names=missing)
+def test_verdict_is_the_same_with_and_without_optional_packages(tmp_path):
+    """Those that stand in for them cannot be imported, so that a use of one would fail."""
+    packages = ("numpy", "scipy", "statsmodels", "pandas")
+    for name in packages:
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('the gate asked for this')\n")
+
+    def printed(*missing, path=()):
+        code = f"import sys; sys.path[:0] = {path!r}\n" + _DECIDED.format(names=missing)
         return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
-    assert printed("numpy", "scipy", "statsmodels", "pandas") == printed()
+    assert printed(*packages) == printed(path=[str(tmp_path)])
