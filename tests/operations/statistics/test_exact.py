@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operations.statistics import exact
@@ -43,22 +43,26 @@ def total_and_squares(cases, right):
     return sum(right), sum(e * e for e in excess)
 
 
+@settings(deadline=None)
 @given(st.lists(strata(), min_size=1, max_size=3))
 def test_conditional_test_equals_enumeration(cases):
     assert exact.conditional_test(cases).p == pytest.approx(float(by_enumeration(cases, total)), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.lists(strata(), min_size=1, max_size=3))
 def test_conditional_test_with_ties_broken_equals_enumeration(cases):
     found = exact.conditional_test(cases, break_ties=True).p
     assert found == pytest.approx(float(by_enumeration(cases, total_and_squares)), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.lists(strata(), min_size=1, max_size=4))
 def test_breaking_ties_never_raises_p(cases):
     assert exact.conditional_test(cases, break_ties=True).p <= exact.conditional_test(cases).p
 
 
+@settings(deadline=None)
 @given(st.lists(st.fractions(-1, 1, max_denominator=6), min_size=1, max_size=6))
 def test_sign_flip_equals_enumeration(differences):
     total = sum(differences)

@@ -4,7 +4,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operations.statistics import falls
@@ -34,6 +34,7 @@ def by_enumeration(cases):
     return Fraction(reached, of)
 
 
+@settings(deadline=None)
 @given(st.lists(strata(), min_size=1, max_size=3))
 def test_chance_of_as_many_falls_equals_enumeration(cases):
     wanted = 1.0 if falls.total_weight(cases) < falls.BLOCKING else float(by_enumeration(cases))
