@@ -26,7 +26,7 @@ def record(n, case_id, repeat=1, status="completed", retry_of=None):
 
 
 def rows(records, verdicts):
-    known = {"dimension": "d", "validity": "valid", "reason": ""}
+    known = {"dimension": "d", "validity": "valid", "reason": "", "judger_kind": "rule"}
     made = []
     for one, verdict in zip(records, verdicts, strict=True):
         fields = {**known, "record_id": one.id, "case_id": one.case_id, "repeat": one.repeat, "verdict": verdict}
