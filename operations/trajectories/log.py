@@ -1,0 +1,262 @@
+"""The EventLog in use: appended to event by event, written as hash-chained lines, and read back only if they are whole.
+
+Its events are plain JSON objects in the form of `storage.schema.events`, which is what a project stores; this module
+needs no more than the standard library, so that a rollout engine or a notebook can use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+FORMAT = 1
+"""The version of the form; the same as that of `storage.schema.events`."""
+
+STATES = frozenset({"running", "completed", "failed", "cancelled", "interrupted", "unknown"})
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "text": ("role", "content"),
+    "reasoning": ("content",),
+    "tool_call": ("call_id", "name", "arguments"),
+    "tool_result": ("call_id", "content"),
+    "observation": ("input", "output"),
+    "turn_complete": (),
+    "reward": ("name", "scope", "value"),
+    "memory_op": ("operation", "content"),
+}
+"""The kinds of events, and the fields that one of each cannot do without."""
+
+_SCOPES = ("step", "turn", "episode")
+_OPENING = hashlib.sha256(b"atk event log 1").hexdigest()
+
+
+class LogProblem(ValueError):
+    """What was given is no event, no log or not the log that was written."""
+
+
+class EventLog:
+    """What one agent did in one trace or attempt, in order.
+
+    An event has a `kind`, one of the eight, and the fields of that kind. `seq` is given here; so is `id` where it is
+    missing. Whether the log is `full` is found out from its events, never declared.
+    """
+
+    def __init__(self) -> None:
+        """Begins an empty log of a run that goes on."""
+        self.state = "running"
+        self.end_reason: str | None = None
+        self._events: list[dict[str, Any]] = []
+        self._names: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._events)
+
+    @property
+    def tier(self) -> str:
+        """`full` where all that the policy wrote, and that is something, has tokens with log-probabilities."""
+        return "full" if any(map(_written, self._events)) and not self.without_tokens() else "light"
+
+    def without_tokens(self) -> list[int]:
+        """Returns the `seq` of each event that the policy wrote and that has no tokens with log-probabilities."""
+        return [e["seq"] for e in self._events if _written(e) and (e.get("tokens") or {}).get("logprobs") is None]
+
+    def append(self, event: Mapping[str, Any]) -> int:
+        """Adds an event, which is copied, and returns its `seq`.
+
+        Raises:
+            LogProblem: The run has ended, or this is no event, is out of order, or has a name that is taken.
+        """
+        if self.state != "running":
+            raise LogProblem(f"the run has ended ({self.state}); nothing can follow")
+        self._add(event)
+        return len(self._events) - 1
+
+    def end(self, state: str, reason: str | None = None) -> None:
+        """Says how the run ended; after that the log takes no more.
+
+        Raises:
+            LogProblem: It has ended already, or `state` is no end.
+        """
+        if self.state != "running":
+            raise LogProblem(f"the run has ended already ({self.state})")
+        if state not in STATES - {"running"}:
+            raise LogProblem(f"{state!r} is no end of a run; there are {', '.join(sorted(STATES - {'running'}))}")
+        self.state, self.end_reason = state, reason
+
+    def masked_tokens(self) -> list[tuple[int, bool, float]]:
+        """Returns token id, whether the loss counts it, and log-probability of each token that the policy wrote.
+
+        The mask has TRL's polarity: True where the loss counts. A span without a mask counts whole.
+
+        Raises:
+            ValueError: The log is light; it says which events lack tokens.
+        """
+        if self.tier != "full":
+            lacking = self.without_tokens()
+            what = f"events {_some(lacking)} have no tokens with log-probabilities" if lacking else "it holds none"
+            raise LogProblem(f"the log is light: {what}; only a rollout engine that reports both can give them")
+        spans = [event["tokens"] for event in self._events if _written(event)]
+        return [
+            (token, counts, logprob)
+            for span in spans
+            for token, counts, logprob in zip(
+                span["token_ids"], span.get("mask") or [True] * len(span["token_ids"]), span["logprobs"], strict=True
+            )
+        ]
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields the log as lines: a heading, the events, and how it ended.
+
+        A line is the SHA-256 (hex) of the hash before it and its own body, a space, the body (canonical JSON), a line
+        feed.
+        """
+        chain = _OPENING
+        for body in self._bodies():
+            text = canonical(body).encode()
+            chain = _next(chain, text)
+            yield chain.encode() + b" " + text + b"\n"
+
+    def _bodies(self) -> Iterator[Mapping[str, Any]]:
+        yield {"format": FORMAT}
+        for event in self._events:
+            yield {"event": event}
+        yield {"end": {"state": self.state, "reason": self.end_reason, "events": len(self._events)}}
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[bytes]) -> EventLog:
+        """Reads what `lines` wrote.
+
+        Raises:
+            LogProblem: A line was changed, moved, added or lost; it names the line, from 1.
+        """
+        log, ended, bodies = cls(), False, verified(lines)
+        if (heading := next(bodies, None)) != {"format": FORMAT}:
+            raise LogProblem(f"line 1 should be the heading of format {FORMAT}, and is {str(heading)[:80]}")
+        for number, body in enumerate(bodies, 2):
+            if ended:
+                raise LogProblem(f"line {number} stands after the end of the log")
+            if set(body) == {"event"}:
+                log._add(body["event"])
+            elif set(body) == {"end"}:
+                ended = True
+                log._close(body["end"], number)
+            else:
+                raise LogProblem(f"line {number} is neither an event nor the end")
+        if not ended:
+            raise LogProblem("the log has no end: lines were lost")
+        return log
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> EventLog:
+        """Takes over a log in the form in which a Record holds it, as JSON.
+
+        Raises:
+            LogProblem: It is no log of this format, or claims to be full and is not.
+        """
+        if stored.get("format", FORMAT) != FORMAT:
+            raise LogProblem(f"the log has format {stored.get('format')!r}; this reads {FORMAT}")
+        log = cls()
+        for event in stored.get("events", ()):
+            log._add(event)
+        if stored.get("tier") == "full" and (lacking := log.without_tokens()):
+            raise LogProblem(f"the log says full, but events {_some(lacking)} have no tokens with log-probabilities")
+        log._close({"state": stored.get("state", "unknown"), "reason": stored.get("end_reason")}, None)
+        return log
+
+    def as_stored(self) -> dict[str, Any]:
+        """Returns the log in the form of `storage.schema.events.EventLog`."""
+        ended = {"state": self.state, "end_reason": self.end_reason}
+        return {"format": FORMAT, "tier": self.tier, **ended, "events": json.loads(canonical(self._events))}
+
+    def _close(self, end: Mapping[str, Any], number: int | None) -> None:
+        if number is not None and end.get("events") != len(self):
+            raise LogProblem(f"line {number} counts {end.get('events')} events; there are {len(self)}")
+        if end.get("state") not in STATES:
+            raise LogProblem(f"{end.get('state')!r} is no state of a run")
+        self.state, self.end_reason = str(end["state"]), end.get("reason")
+
+    def _add(self, event: Mapping[str, Any]) -> None:
+        place = len(self._events)
+        given = _checked(event, place)
+        name = (given["kind"], given["id"])
+        if name in self._names:
+            raise LogProblem(f"two events of kind {name[0]} have the id {name[1]}")
+        self._names.add(name)
+        self._events.append(given)
+
+
+def verified(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yields the bodies of chained lines, one at a time, each once its hash is found right.
+
+    Raises:
+        LogProblem: A line is not the one that was written after the line before it.
+    """
+    chain = _OPENING
+    for number, line in enumerate(lines, 1):
+        said, _, text = line.removesuffix(b"\n").partition(b" ")
+        chain = _next(chain, text)
+        if said != chain.encode():
+            raise LogProblem(f"line {number} is not what was written there: its hash does not fit the line before it")
+        yield json.loads(text)
+
+
+def canonical(value: object) -> str:
+    """Returns JSON with sorted keys, in ASCII, without spaces.
+
+    Raises:
+        LogProblem: It cannot be said in JSON.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as problem:
+        raise LogProblem(f"an event is JSON, and this is not: {problem}") from None
+
+
+def _checked(event: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Returns a copy of an event with its place and name, or raises LogProblem."""
+    kind = event.get("kind")
+    if not isinstance(kind, str) or kind not in _NEEDED:
+        raise LogProblem(f"event {place} is of no known kind: {str(kind)[:40]!r}; there are {', '.join(_NEEDED)}")
+    if lacking := [name for name in _NEEDED[kind] if name not in event]:
+        raise LogProblem(f"event {place}, a {kind}, lacks {', '.join(lacking)}")
+    if event.get("seq", place) != place:
+        raise LogProblem(f"event {place} has seq {event['seq']}; a log counts from 0 without gaps")
+    if kind == "reward" and event["scope"] not in _SCOPES:
+        raise LogProblem(f"event {place} rewards {str(event['scope'])[:40]!r}; there are {', '.join(_SCOPES)}")
+    for name in ("content", "arguments", "input", "output"):
+        if name in _NEEDED[kind] and not (isinstance(event[name], Mapping) and "status" in event[name]):
+            raise LogProblem(f"event {place}: {name} is an object with a status, such as value or not_exported")
+    copied: dict[str, Any] = json.loads(canonical({**event, "seq": place, "id": event.get("id") or f"e{place}"}))
+    _check_tokens(copied.get("tokens"), place)
+    return copied
+
+
+def _check_tokens(span: Mapping[str, Any] | None, place: int) -> None:
+    if span is None:
+        return
+    count = len(span.get("token_ids", ()))
+    for name in ("logprobs", "mask"):
+        if (found := span.get(name)) is not None and len(found) != count:
+            raise LogProblem(f"event {place}: {name} has {len(found)} items for {count} tokens")
+    if any(not math.isfinite(logprob) for logprob in span.get("logprobs") or ()):
+        raise LogProblem(f"event {place} has a log-probability that is no number")
+
+
+def _written(event: Mapping[str, Any]) -> bool:
+    """Whether the policy wrote it."""
+    return event["kind"] in ("reasoning", "tool_call") or (event["kind"] == "text" and event["role"] == "assistant")
+
+
+def _next(chain: str, text: bytes) -> str:
+    return hashlib.sha256(chain.encode() + b"\n" + text).hexdigest()
+
+
+def _some(places: list[int]) -> str:
+    shown = ", ".join(map(str, places[:5]))
+    return shown if len(places) <= 5 else f"{shown} and {len(places) - 5} more"  # noqa: PLR2004
