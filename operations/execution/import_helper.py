@@ -6,13 +6,13 @@ import contextlib
 import fcntl
 import marshal
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from operations.execution.processes import is_readable
 from operations.importers._langfuse import Langfuse
 from operations.importers._langfuse_shares import Setup
 from operations.importers._shares import receive, send
@@ -87,7 +87,7 @@ class ImportHelper:
 
     def has_answered(self) -> bool:
         """Whether `answer` need not wait."""
-        return self._gone or bool(select.select([self._from], [], [], 0)[0])
+        return self._gone or is_readable(self._from, 0)
 
     def answer(self) -> Any:  # noqa: ANN401 - see `_shares.Helper`
         """Waits for what came of the oldest share that was taken. Returns None where it could not be done there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 from operations.execution.announcing import PREFIX, STOP
 from operations.execution.importing import FAILED, OUTCOME, STOPPED, Outcome
+from operations.execution.processes import is_readable
 from operations.importers.evidence import ImportStopped
 from storage.errors import AtkError
 from storage.owners import forget
@@ -69,7 +69,7 @@ def _watch(asked: threading.Event, stop: str) -> None:
         if gone:
             time.sleep(LOOK_SECONDS)
         else:
-            gone = bool(select.select([0], [], [], LOOK_SECONDS)[0]) and not os.read(0, 64)
+            gone = is_readable(0, LOOK_SECONDS) and not os.read(0, 64)
         if gone or os.path.lexists(stop):
             asked.set()
         if asked.is_set():

@@ -28,6 +28,18 @@ _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 _LOOK_EVERY_SECONDS = 0.005
 _EMPTY_LOOKS = 2
+
+
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """Whether something can be read, or the other end is gone; waits at most `seconds`.
+
+    select(2) takes no descriptor from 1024 up, which a server of many projects comes to.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN | select.POLLHUP | select.POLLERR)
+    return bool(poll.poll(seconds * 1000))
+
+
 """A fork may slip in between a look and a kill; its parent is dead by the next look, so a second one sees it."""
 
 

@@ -67,8 +67,6 @@ class Span:
     times: dict[str, Any]
     input: dict[str, Any] = field(default_factory=dict)
     output: dict[str, Any] = field(default_factory=dict)
-    displaced: dict[str, Any] | None = None
-    """What stood where a content has its place, and is none."""
 
 
 class SpanReader:
@@ -138,10 +136,7 @@ class SpanReader:
         if value == "":
             return {"status": "empty"}
         if value.__class__ is list and is_score_column(value) and name not in self._shapes.mapped:
-            self._tally.warn("a score column took a field's place", f"observation field {name}")
-            span.marks[name] = "collided"
-            span.displaced = {**(span.displaced or {}), name: value}
-            return {"status": "collided"}
+            self._tally.warn("a list of numbers may be a score of that name", f"observation field {name}")
         if span.marks.get(name) == "unparsable":
             return {"status": "unparsable", "value": value}
         if isinstance(value, str) and (loose or source in self._json or name in self._json):
@@ -227,8 +222,6 @@ class SpanReader:
         if span.parent:
             event["parent"] = span.parent
         attributes = self._attributes(span)
-        if span.displaced is not None:
-            attributes |= span.displaced
         if attributes:
             event["attributes"] = attributes
             if attributes.get("level") == "ERROR":

@@ -271,8 +271,7 @@ class Assembler:
             metadata[canonical] = trace.row[name]
         for name in ("input", "output"):
             if is_score_column(values.get(name)) and name not in self._settings.mappings[TRACE]:
-                self._tally.warn("a score column took a field's place", f"trace field {name}")
-                metadata[name], fidelity[name] = values[name], "collided"
+                self._tally.warn("a list of numbers may be a score of that name", f"trace field {name}")
         contents: dict[str, dict[str, Any]] = {
             name: self._cell(trace, shape, name, values[name], fidelity)
             for name in ("input", "output")

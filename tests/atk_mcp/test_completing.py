@@ -50,7 +50,7 @@ every_shell = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 
 @every_shell
 def test_commands_operations_and_choices_are_offered(shell, tmp_path):
-    assert offered(shell, tmp_path, "tr") == ["trace"]
+    assert offered(shell, tmp_path, "tr") == ["trace", "trajectory"]
     assert offered(shell, tmp_path, "call", "get_") == ["get_status"]
     operations = {tool["name"] for tool in snapshot.load()}
     assert operations <= set(offered(shell, tmp_path, "tools", ""))

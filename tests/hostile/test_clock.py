@@ -30,6 +30,7 @@ READS = re.compile(r"\btime\.time(?:_ns)?\b|\bst_[mc]time|\bgetmtime\b")
 """What compares with the time of day or of a file; writing it down is `datetime.now`."""
 
 WALL = {
+    "operations/execution/announcing.py": "whether a running import reads the same files: compared for being the same",
     "operations/importers/_streams.py": "whether a source changed while it was read: compared for being the same",
     "operations/execution/adapters/http_client.py": "a date of HTTP's as a wait, which a monotonic end bounds",
     "storage/checkpoints/locks.py": "whether a lock appeared while our own call was at it; recovery asks for no time",

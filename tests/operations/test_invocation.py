@@ -198,4 +198,4 @@ def test_refused_call_does_not_spend_its_request_id(at):
 def test_every_writing_operation_takes_a_request_id_or_is_idempotent():
     without = {n for n, o in OPERATIONS.items() if "request_id" not in o.request.model_fields and not is_reading(o)}
 
-    assert without == {"wait_for_batch", "stop_batch", "try_case"}
+    assert without == {"wait_for_batch", "stop_batch", "try_case", "render_assessment_html", "render_round_report"}

@@ -351,7 +351,7 @@ def test_a_dry_run_suggests_what_it_was_called_with_too(imports, write):
     (step,) = imports.send(source, dry_run=True, **said, file_roles={"t.jsonl": "trace", "o.jsonl": "ignore"}).next
     assert step.arguments["file_roles"]["o.jsonl"] == "ignore"
     (step,) = imports.send(source, dry_run=True, **{**said, "source_kind": "otel"}).next
-    assert "json_columns" not in step.arguments
+    assert (step.arguments["source_kind"], step.arguments["json_columns"]) == ("langfuse", ["input"])
     assert step.arguments["source_namespace"] == "prod"
 
 

@@ -291,7 +291,7 @@ def test_a_server_that_dies_before_it_asked_leaves_nothing(imports):
     from operations.execution.announcing import announce
     from tests.support.projects import call_of
 
-    owner = announce(imports.project, call_of("import_evidence"), "t.jsonl")
+    owner = announce(imports.project, call_of("import_evidence"), "t.jsonl", "stamp")
     owner.release()
     importing.sweep_imports(imports.project)
     assert left(imports) == []
@@ -324,7 +324,7 @@ def test_a_source_with_a_long_name_leaves_room_in_a_status(imports):
     from operations.execution.announcing import announce
     from tests.support.projects import call_of
 
-    owner = announce(imports.project, call_of("import_evidence"), "长" * 4_000)
+    owner = announce(imports.project, call_of("import_evidence"), "长" * 4_000, "stamp")
     assert len(imports.call("get_status").model_dump_json().encode()) < 4_000
     owner.release()
 

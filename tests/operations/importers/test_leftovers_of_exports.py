@@ -47,27 +47,11 @@ def observation(number, **more):
     return {**usual, "startTime": f"2026-01-01T00:00:{number:02d}Z", "input": "i", "output": "o", **more}
 
 
-def test_a_score_named_as_a_content_is_not_taken_for_it(imports, write):
+def test_a_list_of_numbers_stays_the_content_and_a_warning_says_that_it_may_be_a_score(imports, write):
     answer = imports.send(write("t.jsonl", lines(trace(input=[0.5, 1], output=[]))), **TRACES)
     record = imports.records(answer.batch_id)["t-1"]
-    assert (record.input.status, record.input.value) == ("collided", None)
-    assert record.output.value == []
-    assert record.runtime_metadata["input"] == [0.5, 1]
-    assert record.fidelity == {"input": "collided"}
-    assert "trace_input" in record.missing
-    assert any("a score column took a field's place" in warning for warning in answer.warnings)
-    assert answer.fields["trace.input"] == {"collided": 1}
-    found = imports.call("find_records", batch_id=answer.batch_id).records[0]
-    assert found.evidence["input"] is None
-
-
-def test_a_root_gives_the_trace_what_a_score_column_hides(imports, write):
-    rows = lines(observation(1, input=[1.5]), observation(2, parentObservationId="o-1"))
-    answer = imports.send(write("o.jsonl", rows), **OBSERVATIONS)
-    record = imports.records(answer.batch_id)["t-1"]
-    assert (record.input.status, record.output.value) == ("collided", "o")
-    assert event(record, "o-1").attributes["input"] == [1.5]
-    assert event(record, "o-1").marks == {"input": "collided"}
+    assert (record.input.status, record.input.value, record.output.value) == ("value", [0.5, 1], [])
+    assert any("a list of numbers may be a score of that name" in warning for warning in answer.warnings)
 
 
 def test_a_mapping_says_that_a_list_of_numbers_is_the_content(imports, write):

@@ -130,18 +130,18 @@ def test_the_heat_map_tells_what_was_not_evaluated_from_what_failed_and_what_is_
         ended = record.execution.model_copy(update={"status": "infra_error"})
         return record.model_copy(update={"execution": ended, "output": None, "output_status": "not_exported"})
 
-    batch_id = store_batch(target, target.b0, lambda case, _: wanted[case], round_id=target.round_id, record=lost)
-    target.judge(batch_id)
     part = target.call(
         "run_evaluation", round_id=target.round_id, revision_id=target.b0, case_ids=[failed], wait_seconds=200
     )
     target.judge(part.batch_id)
+    batch_id = store_batch(target, target.b0, lambda case, _: wanted[case], round_id=target.round_id, record=lost)
+    target.judge(batch_id)
     rows = page_of(target).one("section", id="heat").all("tr")
     cells = {row.one("th").text: row.all("td") for row in rows if row.all("td")}
-    assert [cell.attributes["class"] for cell in cells[failed]] == ["rate4", "rate0"]
-    assert [cell.text for cell in cells[failed]] == ["1/1", "0/1"]
-    assert [cell.attributes["class"] for cell in cells[unknown]] == ["unknown", "none"]
-    assert [cell.text for cell in cells[unknown]] == ["0/0 ?1", "·not evaluated"]
+    assert [cell.attributes["class"] for cell in cells[failed]] == ["rate0", "rate4"]
+    assert [cell.text for cell in cells[failed]] == ["0/1", "1/1"]
+    assert [cell.attributes["class"] for cell in cells[unknown]] == ["none", "unknown"]
+    assert [cell.text for cell in cells[unknown]] == ["·not evaluated", "0/0 ?1"]
 
 
 def test_markup_and_escapes_of_an_agent_are_shown_as_text(at):

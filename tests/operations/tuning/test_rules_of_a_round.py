@@ -97,7 +97,9 @@ def record(n, case_id, repeat, status="completed"):
 
 
 def row(n, verdict, validity="valid"):
-    return VerdictRow.model_construct(record_id=f"b.{n}", dimension="correct", verdict=verdict, validity=validity)
+    return VerdictRow.model_construct(
+        record_id=f"b.{n}", dimension="correct", verdict=verdict, validity=validity, judger_kind="rule"
+    )
 
 
 def test_what_is_not_known_stays_unknown_in_a_table():
