@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.conftest import SEED, third
+from tests.crash.conftest import SEED, share
 from tests.crash.test_kills import most
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", third())]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", share())]
 
 
 @pytest.mark.parametrize("mode", ["torn", "short"])

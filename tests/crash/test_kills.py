@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.conftest import SEED, third
+from tests.crash.conftest import SEED, share
 from tests.support.crashloop.scenarios import SCENARIOS
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", third())]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", share())]
 
 
 def most(name, whole=32, git=12, runs=6):

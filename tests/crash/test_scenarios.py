@@ -11,7 +11,7 @@ from operations.catalog.rounds.finish_round import FinishRoundRequest
 from operations.catalog.rounds.transition_round import TransitionRoundRequest
 from operations.definition import Effect
 from operations.registry import all_operations
-from tests.crash.conftest import third
+from tests.crash.conftest import SHARE, share
 from tests.support.crashloop.scenarios import SCENARIOS
 
 REQUESTS = {
@@ -33,7 +33,7 @@ def test_every_action_of_an_operation_has_a_scenario(name):
 
 
 def test_the_share_of_ci_has_every_kind():
-    chosen = [SCENARIOS[name] for name in third()]
-    assert len(chosen) == len({scenario.name for scenario in chosen}) >= len(SCENARIOS) // 3
+    chosen = [SCENARIOS[name] for name in share()]
+    assert len(chosen) == len({scenario.name for scenario in chosen}) >= len(SCENARIOS) // SHARE
     assert any(scenario.runs for scenario in chosen)
     assert any(scenario.git for scenario in chosen)
