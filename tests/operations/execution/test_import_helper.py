@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import marshal
 import os
-import select
 import signal
 
 import pytest
 
 from operations.execution import import_helper
 from operations.execution.import_helper import ImportHelper
+from operations.execution.processes import is_readable
 from operations.importers import _json_lines, _langfuse_shares
 from operations.importers._fields import MappingSourceMissing, ValuesConflict
 from operations.importers._intake import Guard
@@ -32,7 +32,7 @@ class Waited:
 
     def __init__(self, setup):
         self.helper, self.taken = ImportHelper(setup), {"take": 0, "assemble": 0}
-        select.select([self.helper._from], [], [])
+        assert is_readable(self.helper._from, 60)
 
     def offer(self, kind, share):
         took = self.helper.offer(kind, share)
