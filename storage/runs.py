@@ -19,6 +19,7 @@ from storage.attempts import FILE, Attempts, read_attempts
 from storage.errors import AtkError
 from storage.files import CHUNK, Stored, StoreDamaged
 from storage.frames import canonical
+from storage.git import GitFailed
 from storage.projection import OpenRun, State
 from storage.schema.batches import Batch, BatchStatus
 from storage.schema.projects import Project as ProjectRecord
@@ -111,6 +112,8 @@ def _apart_differs(project: Project, run: OpenRun) -> list[str]:
         try:
             return checkpoints.apart_differs(git, isolated, scratch)
         except AtkError as error:  # an agent may leave anything there, and nobody else has to put it right
+            if isinstance(error, GitFailed) and error.status < 0:  # Git itself was killed: the folder is as it was
+                raise
             return [f"{isolated.folder} ({str(error).rstrip('.')})"]
 
 
