@@ -28,6 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 _LOOK_EVERY_SECONDS = 0.005
 _EMPTY_LOOKS = 2
+"""A fork may slip in between a look and a kill; its parent is dead by the next look, so a second one sees it."""
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
@@ -38,9 +39,6 @@ def is_readable(descriptor: int, seconds: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN | select.POLLHUP | select.POLLERR)
     return bool(poll.poll(seconds * 1000))
-
-
-"""A fork may slip in between a look and a kill; its parent is dead by the next look, so a second one sees it."""
 
 
 @dataclass(frozen=True)
