@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from operations.discovery import find
 from operations.importers import _record_facts as facts
 from operations.importers import stored
 from operations.importers.batches import selected
-from operations.judges._judge import Evidence, Judge, Judgement
+from operations.judges._judge import NO_EXPECTED, Evidence, Judge, Judgement
 from operations.tuning.judging import JudgementInvalid
 from storage import contents
 from storage.holdout import UNTOLD, cases_for_work
@@ -72,21 +72,17 @@ def rows_of(project: Project, state: State, subject: Subject, judger: Judger, di
         raise JudgementInvalid(batch_id=subject.batch.id, field="judger", problem=problem)
 
 
-def without_expected(project: Project, state: State, subject: Subject, judger: Judger) -> list[str]:
+def without_expected(subject: Subject, judger: Judger, rows: Iterable[Row]) -> list[str]:
     """Returns a sentence where the rule compares with expected answers that some Cases of a run lack."""
-    if judger.method in ("client", "command") or not isinstance(subject.batch, Batch):
+    if not isinstance(subject.batch, Batch):
         return []
-    if not find(judges, Judge)[judger.method].told(judger.settings).needs_expected:
-        return []
-    ran = set(subject.batch.case_ids)
-    cases = [c for c in contents.cases(project, state, subject.batch.dataset_id) if c.id in ran]
-    lacking = [c.id for c in cases if not c.expected_present]
+    lacking = dict.fromkeys(subject.names[r["record_id"]] for r in rows if r["reason"] == NO_EXPECTED)
     if not lacking:
         return []
     said = (
-        f"{len(lacking)} of {len(cases)} Cases have no expected answer, such as {lacking[0][:80]}, and the rule "
-        f"{judger.method} compares with one: their verdicts are unknown. Give them one in a new dataset, or judge them "
-        "by another method."
+        f"{len(lacking)} of {len(set(subject.names.values()))} Cases have no expected answer, such as "
+        f"{next(iter(lacking))[:80]}, and the rule {judger.method} compares with one: their verdicts are unknown. Give "
+        "them one in a new dataset, or judge them by another method."
     )
     return [said]
 

@@ -33,6 +33,10 @@ class RuleSettings(Value):
 SettingsT = TypeVar("SettingsT", bound=RuleSettings)
 
 
+NO_EXPECTED = "The Case has no expected answer."
+"""The reason of a rule that compares with one."""
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What a judge says about one Record."""
@@ -214,7 +218,7 @@ def before_comparing(evidence: Evidence, settings: RuleSettings, *, timeout_is_f
         case "unknown":
             return Judgement("unknown", "Nobody knows how the Execution ended.", "unknown")
     if not evidence.expected_present and settings.needs_expected:
-        return Judgement("unknown", "The Case has no expected answer.")
+        return Judgement("unknown", NO_EXPECTED)
     if evidence.output is None:
         return Judgement("unknown", "No output was kept.")
     return None

@@ -146,12 +146,12 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
                 tx.put(stored)
         standing = storing.standing_one(tx.state, subject, spec, judger, request.supersede_reason)
         dimension = judger.dimension or spec.dimensions[0]
-        ruled = early.rows if early else rules.rows_of(context.project, tx.state, subject, judger, dimension)
+        ruled = early.rows if early else [*rules.rows_of(context.project, tx.state, subject, judger, dimension)]
         rows = _whole([*_client_rows(request, context), *ruled], list(subject.names), spec, batch_id, judger, request)
         found = storing.put(
             tx, staging, subject, rows, spec=spec, judger=judger, standing=standing, made=_made(request, context)
         )
-        lacking = rules.without_expected(context.project, tx.state, subject, judger)
+        lacking = rules.without_expected(subject, judger, ruled)
         return tx.commit(_response(found, subject, rows, tx.state, lacking))
 
 
