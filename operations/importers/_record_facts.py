@@ -58,8 +58,6 @@ def content(record: RecordValue, name: str, inputs: Mapping[str, Any]) -> Any:  
     """Returns the `input`, `output` or `expected` of a Record; of a run the input is its Case's, from `inputs`."""
     if "execution" not in record:
         field = record.get(name) or {}
-        if field.get("status") == "collided" and "value" not in field:
-            return UNKNOWN  # something else stands in its place
         return field.get("value", "") if field.get("status") in _SAID else UNKNOWN
     if name == "input":
         return inputs.get(record["case_id"], UNKNOWN)

@@ -221,8 +221,7 @@ class SpanReader:
         event: dict[str, Any] = {"id": span.id, "locator": span.locator, **span.times}
         if span.parent:
             event["parent"] = span.parent
-        attributes = self._attributes(span)
-        if attributes:
+        if attributes := self._attributes(span):
             event["attributes"] = attributes
             if attributes.get("level") == "ERROR":
                 event["error"] = self._error(span, attributes)

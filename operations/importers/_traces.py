@@ -22,7 +22,7 @@ PLACED = ("id", "timestamp", "name", "session_id", "user_id", "tags", "input", "
 _TEXTS = ("name", "session_id", "user_id", "version", "release", "environment")
 """Fields of a trace that are text: a list there is a score column of the same name that took the field's place."""
 
-_UNSAID = frozenset(("null", "not_exported", "collided"))
+_UNSAID = frozenset(("null", "not_exported"))
 """Statuses of a content that the row does not say."""
 
 _METRICS = frozenset(("latency", "total_cost", "latency_ms"))
@@ -340,8 +340,6 @@ class Assembler:
         value: Any,  # noqa: ANN401 - JSON
         fidelity: dict[str, str],
     ) -> dict[str, Any]:
-        if fidelity.get(name) == "collided":
-            return {"status": "collided"}
         if value is None:
             return {"status": "null"}
         if value == "":
