@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atk_mcp import snapshot, trimming
-from atk_mcp.codex_schema import sanitised
+from atk_mcp.codex_schema import sanitised, size
 from atk_mcp.toolsets import offer
 from operations.definition import Operation
 
@@ -43,7 +43,7 @@ def page(operations: Mapping[str, Operation[Any, Any]]) -> str:
     lines = [_row(tool, sets.get(tool["name"], ""), measured.get(tool["name"])) for tool in listed]
     offered = offer(listed, snapshot.toolsets_of(operations)).tools
     total = (
-        f"By default {len(offered)} tools are offered: {trimming.size(offered):,} bytes, about "
+        f"By default {len(offered)} tools are offered: {size(offered):,} bytes, about "
         f"{trimming.tokens(offered):,} tokens."
     )
     rest = (
@@ -54,6 +54,6 @@ def page(operations: Mapping[str, Operation[Any, Any]]) -> str:
 
 def _row(tool: Mapping[str, Any], chosen: str, largest: int | None) -> str:
     given, answer = tool["inputSchema"], tool["outputSchema"]
-    sizes = (trimming.size(part) for part in (tool, given, sanitised(given), answer))
+    sizes = (size(part) for part in (tool, given, sanitised(given), answer))
     cells = [f"`{tool['name']}`", chosen, *(f"{size:,}" for size in sizes), f"{largest:,}" if largest else ""]
     return f"| {' | '.join(cells)} |"

@@ -7,11 +7,11 @@ and answer by the whole model, whatever the list says.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from atk_mcp.codex_schema import size
 from atk_mcp.schemas import CONSTRAINTS, Schema
 
 BUDGET = 14_000
@@ -60,11 +60,6 @@ _CONTENT = ("array", "object")
 def tokens(tools: Sequence[Mapping[str, Any]]) -> int:
     """Returns about how many tokens a list of tools costs, from its bytes."""
     return -(-size(tools) // _BYTES)
-
-
-def size(shown: object) -> int:
-    """Returns the bytes of a value as compact JSON."""
-    return len(json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def published(tool: Mapping[str, Any], brief: Mapping[str, Any]) -> dict[str, Any]:

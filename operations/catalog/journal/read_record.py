@@ -81,9 +81,9 @@ def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordRespo
     """Read any stored object by its id: whole when short, long fields by name, long lists and texts in pieces.
 
     Reads datasets, Cases, batches, probes, Records, assessments, Rounds, plans, Issues, candidates, Validations,
-    Decisions, specifications, judgers, journal records.
+    Decisions, revisions, specifications, judgers, journal records.
 
-    Revisions too. Stored files are checked against their digests.
+    Stored files are checked against their digests.
     """
     project = context.project
     state = project.state()
