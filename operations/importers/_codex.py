@@ -35,12 +35,7 @@ class Codex(SessionSource):
         sorter = Sorter(feed.runs)
         names = [file.name for file in feed.found.files]
         try:
-            count = 0
-            for number, file in enumerate(feed.found.files):
-                opener = _Opener(file.name)
-                for row in masked_rows(feed, number):
-                    count += 1
-                    sorter.add((opener.session(row.value), count, number, row.number, row.line, row.payload))
+            _file(feed, sorter)
             for rows in groups(sorter):
                 session = Session(self._namespace, feed.tally)
                 for _, _, number, row_number, line, payload in rows:
@@ -48,6 +43,16 @@ class Codex(SessionSource):
                 yield session.record(_id_of(rows[0][0]))
         finally:
             sorter.close()
+
+
+def _file(feed: Feed, sorter: Sorter) -> None:
+    """Files every line under its session. What was read last is let go with this: it may be a line of megabytes."""
+    count = 0
+    for number, file in enumerate(feed.found.files):
+        opener = _Opener(file.name)
+        for row in masked_rows(feed, number):
+            count += 1
+            sorter.add((opener.session(row.value), count, number, row.number, row.line, row.payload))
 
 
 class _Opener:

@@ -46,10 +46,16 @@ def blocks(opened: Opened) -> Iterator[Block]:
         yield Block(line, row, bare, ended, too_long)
         count = bare.count(b"\n") + 1
         line += count
-        blank = 0
-        if _BLANK.search(b"\n%b\n" % bare) is not None and not too_long:
-            blank = sum(1 for one in bare.split(b"\n") if not one or one.isspace())
-        row += count - blank
+        row += count - (0 if too_long else _blank_lines(bare, count))
+
+
+def _blank_lines(text: bytes, count: int) -> int:
+    """Returns how many of `count` lines are blank."""
+    if count == 1:  # it may be most of the memory that there is, and is not copied to be searched
+        return int(not text or text.isspace())
+    if _BLANK.search(b"\n%b\n" % text) is None:
+        return 0
+    return sum(1 for one in text.split(b"\n") if not one or one.isspace())
 
 
 def _pieces(opened: Opened) -> Iterator[tuple[bytes, bool, bool]]:
@@ -71,8 +77,10 @@ def _pieces(opened: Opened) -> Iterator[tuple[bytes, bool, bool]]:
             size += len(text)
             continue
         rest.append(text[:end])
-        yield from ((piece, True, False) for piece in _cut(b"".join(rest)))
+        whole = b"".join(rest)
         rest = [text[end + 1 :]]
+        yield from ((piece, True, False) for piece in _cut(whole))
+        del whole
         size = len(rest[0])
     if size:
         yield b"".join(rest), False, size > MAX_LINE
