@@ -14,6 +14,7 @@ from typing import Any
 from operations.importers._cells import moment
 from operations.importers._inspect_samples import POOL, is_lost
 from operations.importers._json_values import dumps
+from operations.trajectories.settling import settled
 
 _BASE = frozenset(
     ("uuid", "span_id", "timestamp", "working_start", "event", "pending", "completed", "events", "input_refs")
@@ -29,9 +30,7 @@ def events_of(sample: Mapping[str, Any], locator: Mapping[str, Any]) -> list[dic
     made = _Transcript(sample, locator)
     made.walk(_list(sample.get("events")), "/events", None)
     made.given([(one, f"/messages/{number}") for number, one in enumerate(_list(sample.get("messages")))])
-    for seq, event in enumerate(made.events):
-        event["seq"] = seq
-    return made.events
+    return settled(made.events)
 
 
 class _Transcript:

@@ -29,7 +29,7 @@ def ordered(spans: Sequence[OtelSpan]) -> list[OtelSpan]:
 
 
 def events_of(spans: Sequence[OtelSpan], resources: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the events, as `EventLog` takes them.
+    """Returns the events, as `settled` takes them.
 
     A tool's span is a call and its result. A call that a model made and that has no span of its own is taken from the
     model's message, and its result from the next message to a model that holds one.
@@ -37,8 +37,6 @@ def events_of(spans: Sequence[OtelSpan], resources: Sequence[Mapping[str, Any]])
     made = _Unfolding(spans, resources)
     for span in ordered(spans):
         made.add(span)
-    for seq, event in enumerate(made.events):
-        event["seq"] = seq
     return made.events
 
 

@@ -14,6 +14,7 @@ from operations.importers._otel_spans import OtelSpan, SpanReader, timed
 from operations.importers._otel_values import text_of
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
+from operations.trajectories.settling import settled
 
 SPAN, LOG = 0, 1
 _EVALUATION = "gen_ai.evaluation."
@@ -150,6 +151,7 @@ class TraceBuilder:
         found["locators"] = [root.locator if root is not None else self._places.locator(first)]
         log["events"] = events_of(spans, resources)
         self._add_lost(log["events"], lost)
+        settled(log["events"])
         found["log"] = log
         if resources:
             found["runtime_metadata"] = {"resources": resources}
@@ -242,7 +244,7 @@ class TraceBuilder:
             event: dict[str, Any] = {
                 name: one[name] for name in ("at", "at_text", "attributes", "locator") if name in one
             }
-            kept = {"id": f"log:{number}", "seq": len(events), "kind": "observation", "type": "log"}
+            kept = {"id": f"log:{number}", "kind": "observation", "type": "log"}
             said = {"name": text_of(one.get("name")), "input": {"status": "not_exported"}, "output": body}
             events.append({**event, **kept, **said})
 

@@ -10,6 +10,7 @@ from operations.importers._cells import instant, shown_time
 from operations.importers._json_values import NotFinite, shortened, strict
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
+from operations.trajectories.settling import settled
 
 _TOO_MANY = 2.0**63
 """No counter reaches this; a sum that does is of no counters."""
@@ -158,25 +159,12 @@ class SessionLog:
         return self.add(event, event["call_id"])
 
     def finish(self) -> list[dict[str, Any]]:
-        """Returns the events with `seq` and ids: the source's own, else `e<seq>`."""
+        """Returns the events with places and ids: the source's own, else `e<seq>`."""
         unanswered = sum(len(calls) for calls in self._open.values())
         if unanswered:
             self._tally.counts["tool_calls_without_result"] += unanswered
         events = [event for part in self._parts for event in part]
-        seen = {(event["kind"], event["id"]) for event in events if "id" in event}
-        used: set[tuple[str, str]] = set()
-        for seq, event in enumerate(events):
-            event["seq"] = seq
-            given = event.get("id")
-            if given is None or (event["kind"], given) in used:
-                own = f"e{seq}"
-                while (event["kind"], own) in seen:
-                    own += "'"
-                event["id"] = own
-                if given is not None:
-                    event.setdefault("attributes", {})["source_id"] = given
-            used.add((event["kind"], event["id"]))
-        return events
+        return settled(events)
 
 
 _CONTENT = {

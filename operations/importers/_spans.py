@@ -11,6 +11,7 @@ from operations.importers._cells import decoded, is_score_column, loosened, mome
 from operations.importers._export_rows import MAX_FIELDS
 from operations.importers._fields import OBSERVATION, Shape, Shapes
 from operations.importers._tally import Tally
+from operations.trajectories.settling import settled
 
 PLACED = (
     "id", "trace_id", "parent_observation_id", "type", "name", "start_time", "end_time", "input", "output",
@@ -213,9 +214,7 @@ class SpanReader:
                 event["kind"], event["type"], event["name"] = "observation", kind or None, name
                 event["input"], event["output"] = span.input, span.output
                 found.append(event)
-        for seq, event in enumerate(found):
-            event["seq"] = seq
-        return found
+        return settled(found)
 
     def _base(self, span: Span) -> dict[str, Any]:
         event: dict[str, Any] = {"id": span.id, "locator": span.locator, **span.times}

@@ -8,28 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+from operations.trajectories.form import problem_of, problem_of_tools
+from storage.schema.event_order import EventOrder
 
 FORMAT = 1
 """The version of the form; the same as that of `storage.schema.events`."""
 
 STATES = frozenset({"running", "completed", "failed", "cancelled", "interrupted", "unknown"})
 
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "text": ("role", "content"),
-    "reasoning": ("content",),
-    "tool_call": ("call_id", "name", "arguments"),
-    "tool_result": ("call_id", "content"),
-    "observation": ("input", "output"),
-    "turn_complete": (),
-    "reward": ("name", "scope", "value"),
-    "memory_op": ("operation", "content"),
-}
-"""The kinds of events, and the fields that one of each cannot do without."""
-
-_SCOPES = ("step", "turn", "episode")
 _OPENING = hashlib.sha256(b"atk event log 1").hexdigest()
 
 
@@ -44,12 +34,23 @@ class EventLog:
     missing. Whether the log is `full` is found out from its events, never declared.
     """
 
-    def __init__(self) -> None:
-        """Begins an empty log of a run that goes on."""
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Begins an empty log of a run that goes on.
+
+        Args:
+            tools: The tools that the agent is given, all of them: name → `description`, `parameters` (a JSON Schema of
+                the arguments), `server`, `version`, as far as they are known. None where nothing is known.
+
+        Raises:
+            LogProblem: `tools` is something else.
+        """
+        if problem := problem_of_tools(tools):
+            raise LogProblem(problem)
         self.state = "running"
         self.end_reason: str | None = None
+        self.tools: dict[str, dict[str, Any]] | None = None if tools is None else json.loads(canonical(tools))
         self._events: list[dict[str, Any]] = []
-        self._names: set[tuple[str, str]] = set()
+        self._order = EventOrder()
 
     def __len__(self) -> int:
         return len(self._events)
@@ -70,11 +71,12 @@ class EventLog:
         """Adds an event, which is copied, and returns its `seq`.
 
         Raises:
-            LogProblem: The run has ended, or this is no event, is out of order, or has a name that is taken.
+            LogProblem: The run has ended, this is no event, or it does not fit to those before: its name is taken, it
+                is the result of no open call, its parent does not stand before it. Nothing was added.
         """
         if self.state != "running":
             raise LogProblem(f"the run has ended ({self.state}); nothing can follow")
-        self._add(event)
+        self._add(event, parents_first=True)
         return len(self._events) - 1
 
     def end(self, state: str, reason: str | None = None) -> None:
@@ -88,6 +90,10 @@ class EventLog:
         if state not in STATES - {"running"}:
             raise LogProblem(f"{state!r} is no end of a run; there are {', '.join(sorted(STATES - {'running'}))}")
         self.state, self.end_reason = state, reason
+
+    def open_calls(self) -> list[str]:
+        """Returns the ids of the calls that have no result yet, in order."""
+        return self._order.open_calls()
 
     def masked_tokens(self) -> list[tuple[int, bool, float]]:
         """Returns token id, whether the loss counts it, and log-probability of each token that the policy wrote.
@@ -123,7 +129,7 @@ class EventLog:
             yield chain.encode() + b" " + text + b"\n"
 
     def _bodies(self) -> Iterator[Mapping[str, Any]]:
-        yield {"format": FORMAT}
+        yield {"format": FORMAT} if self.tools is None else {"format": FORMAT, "tools": self.tools}
         for event in self._events:
             yield {"event": event}
         yield {"end": {"state": self.state, "reason": self.end_reason, "events": len(self._events)}}
@@ -135,9 +141,11 @@ class EventLog:
         Raises:
             LogProblem: A line was changed, moved, added or lost; it names the line, from 1.
         """
-        log, ended, bodies = cls(), False, verified(lines)
-        if (heading := next(bodies, None)) != {"format": FORMAT}:
+        bodies, ended = verified(lines), False
+        heading = next(bodies, None) or {}
+        if heading.get("format") != FORMAT or heading.keys() - {"format", "tools"}:
             raise LogProblem(f"line 1 should be the heading of format {FORMAT}, and is {str(heading)[:80]}")
+        log = cls(heading.get("tools"))
         for number, body in enumerate(bodies, 2):
             if ended:
                 raise LogProblem(f"line {number} stands after the end of the log")
@@ -161,7 +169,7 @@ class EventLog:
         """
         if stored.get("format", FORMAT) != FORMAT:
             raise LogProblem(f"the log has format {stored.get('format')!r}; this reads {FORMAT}")
-        log = cls()
+        log = cls(stored.get("tools"))
         for event in stored.get("events", ()):
             log._add(event)
         if stored.get("tier") == "full" and (lacking := log.without_tokens()):
@@ -172,23 +180,37 @@ class EventLog:
     def as_stored(self) -> dict[str, Any]:
         """Returns the log in the form of `storage.schema.events.EventLog`."""
         ended = {"state": self.state, "end_reason": self.end_reason}
-        return {"format": FORMAT, "tier": self.tier, **ended, "events": json.loads(canonical(self._events))}
+        tools = {} if self.tools is None else {"tools": json.loads(canonical(self.tools))}
+        return {"format": FORMAT, "tier": self.tier, **ended, **tools, "events": json.loads(canonical(self._events))}
 
     def _close(self, end: Mapping[str, Any], number: int | None) -> None:
         if number is not None and end.get("events") != len(self):
             raise LogProblem(f"line {number} counts {end.get('events')} events; there are {len(self)}")
         if end.get("state") not in STATES:
             raise LogProblem(f"{end.get('state')!r} is no state of a run")
-        self.state, self.end_reason = str(end["state"]), end.get("reason")
+        if not isinstance(reason := end.get("reason"), str | None):
+            raise LogProblem(f"the reason of an end is a text, and this is {str(reason)[:40]!r}")
+        with _as_problem():
+            self._order.finish()
+        self.state, self.end_reason = str(end["state"]), reason
 
-    def _add(self, event: Mapping[str, Any]) -> None:
+    def _add(self, event: Mapping[str, Any], *, parents_first: bool = False) -> None:
         place = len(self._events)
-        given = _checked(event, place)
-        name = (given["kind"], given["id"])
-        if name in self._names:
-            raise LogProblem(f"two events of kind {name[0]} have the id {name[1]}")
-        self._names.add(name)
-        self._events.append(given)
+        given = {**event, "seq": event.get("seq", place), "id": event.get("id") or f"e{place}"}
+        if problem := problem_of(given):
+            raise LogProblem(f"event {place}{problem}" if problem[0] in ",:" else f"event {place} {problem}")
+        copied = json.loads(canonical(given))
+        with _as_problem():
+            self._order.take(copied, parents_first=parents_first)
+        self._events.append(copied)
+
+
+@contextmanager
+def _as_problem() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as problem:
+        raise LogProblem(str(problem)) from None
 
 
 def verified(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -203,7 +225,13 @@ def verified(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         chain = _next(chain, text)
         if said != chain.encode():
             raise LogProblem(f"line {number} is not what was written there: its hash does not fit the line before it")
-        yield json.loads(text)
+        try:
+            body = json.loads(text)
+        except ValueError as problem:
+            raise LogProblem(f"line {number} is no JSON: {problem}") from None
+        if not isinstance(body, dict):
+            raise LogProblem(f"line {number} is no object")
+        yield body
 
 
 def canonical(value: object) -> str:
@@ -214,38 +242,8 @@ def canonical(value: object) -> str:
     """
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, RecursionError) as problem:
         raise LogProblem(f"an event is JSON, and this is not: {problem}") from None
-
-
-def _checked(event: Mapping[str, Any], place: int) -> dict[str, Any]:
-    """Returns a copy of an event with its place and name, or raises LogProblem."""
-    kind = event.get("kind")
-    if not isinstance(kind, str) or kind not in _NEEDED:
-        raise LogProblem(f"event {place} is of no known kind: {str(kind)[:40]!r}; there are {', '.join(_NEEDED)}")
-    if lacking := [name for name in _NEEDED[kind] if name not in event]:
-        raise LogProblem(f"event {place}, a {kind}, lacks {', '.join(lacking)}")
-    if event.get("seq", place) != place:
-        raise LogProblem(f"event {place} has seq {event['seq']}; a log counts from 0 without gaps")
-    if kind == "reward" and event["scope"] not in _SCOPES:
-        raise LogProblem(f"event {place} rewards {str(event['scope'])[:40]!r}; there are {', '.join(_SCOPES)}")
-    for name in ("content", "arguments", "input", "output"):
-        if name in _NEEDED[kind] and not (isinstance(event[name], Mapping) and "status" in event[name]):
-            raise LogProblem(f"event {place}: {name} is an object with a status, such as value or not_exported")
-    copied: dict[str, Any] = json.loads(canonical({**event, "seq": place, "id": event.get("id") or f"e{place}"}))
-    _check_tokens(copied.get("tokens"), place)
-    return copied
-
-
-def _check_tokens(span: Mapping[str, Any] | None, place: int) -> None:
-    if span is None:
-        return
-    count = len(span.get("token_ids", ()))
-    for name in ("logprobs", "mask"):
-        if (found := span.get(name)) is not None and len(found) != count:
-            raise LogProblem(f"event {place}: {name} has {len(found)} items for {count} tokens")
-    if any(not math.isfinite(logprob) for logprob in span.get("logprobs") or ()):
-        raise LogProblem(f"event {place} has a log-probability that is no number")
 
 
 def _written(event: Mapping[str, Any]) -> bool:

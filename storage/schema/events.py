@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from storage.schema.base import Value
+from storage.schema.event_order import ROUNDING, EventOrder
 from storage.schema.evidence import Count, FieldStatus, Number
 
 EVENTLOG_FORMAT = 1
@@ -23,6 +24,9 @@ RewardScope = Literal["step", "turn", "episode"]
 RunState = Literal["running", "completed", "failed", "cancelled", "interrupted", "unknown"]
 ErrorKind = Literal["tool", "model", "agent", "timeout", "cancelled", "infrastructure", "unknown"]
 Role = Literal["system", "developer", "user", "assistant", "tool", "unknown"]
+
+
+Logprob = Annotated[float, Field(allow_inf_nan=False, le=ROUNDING)]
 
 
 class Locator(Value):
@@ -64,11 +68,23 @@ class ModelIdentity(Value):
     """Sampling parameters as exported: any JSON value."""
 
 
+class ToolIdentity(Value):
+    """What is known of a tool that the agent was given, beside its name."""
+
+    description: str | None = None
+    parameters: Any = None
+    """What its arguments have to be, as a JSON Schema; None where it is not known."""
+    server: str | None = None
+    """Who offers it, such as an MCP server."""
+    version: str | None = None
+
+
 class TokenSpan(Value):
     """The tokens of one event, from a rollout engine. `mask` has TRL's polarity: True where the loss counts."""
 
-    token_ids: tuple[int, ...]
-    logprobs: tuple[Number, ...] | None = None
+    token_ids: tuple[Count, ...]
+    logprobs: tuple[Logprob, ...] | None = None
+    """Natural logarithms, at most 0; as the engine that drew the tokens gave them."""
     mask: tuple[bool, ...] | None = None
 
     @model_validator(mode="after")
@@ -91,7 +107,9 @@ class _Event(Value):
     group: str | None = None
     """Events of one group happened side by side or as one step, such as the calls of one message."""
     parent: str | None = None
-    """The id of the event or span in which this one happened; it need not be in the log."""
+    """The id of the event or call in which this one happened."""
+    parent_outside: bool = False
+    """The parent is not in the log: the source names it and does not hold it."""
     at: AwareDatetime | None = None
     """When it began, in UTC."""
     at_text: str | None = None
@@ -140,12 +158,14 @@ class ToolCall(_Event):
 
 
 class ToolResult(_Event):
-    """What a call gave back. It belongs to the call of the same `call_id`, wherever that stands."""
+    """What a call gave back. It belongs to the call of the same `call_id`, which stands before it."""
 
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
     name: str | None = None
     content: Content
+    unpaired: bool = False
+    """It answers no call: the log does not hold one, or holds its result already."""
 
 
 class Observation(_Event):
@@ -167,7 +187,7 @@ class TurnComplete(_Event):
 
 
 class Reward(_Event):
-    """A reward that the run itself recorded, for a step, a turn or the whole episode."""
+    """A reward that the run itself recorded, for a step (`parent` says which), a turn (`turn`) or the whole episode."""
 
     kind: Literal["reward"] = "reward"
     name: str
@@ -199,18 +219,17 @@ class EventLog(Value):
     state: RunState = "unknown"
     """How the run ended. `unknown` where the source does not say, which most exports do not."""
     end_reason: str | None = None
+    tools: dict[str, ToolIdentity] | None = None
+    """The tools that the agent was given, by name, all of them; None where the source does not say."""
     events: tuple[Event, ...] = ()
 
     @model_validator(mode="after")
     def _is_what_it_says(self) -> EventLog:
-        """Refuses a wrong order, a name used twice, and a tier that the events do not bear out."""
-        seen: set[tuple[str, str]] = set()
-        for place, event in enumerate(self.events):
-            if event.seq != place:
-                raise ValueError(f"event {place} has seq {event.seq}; a log counts from 0 without gaps")
-            if (event.kind, event.id) in seen:
-                raise ValueError(f"two events of kind {event.kind} have the id {event.id}")
-            seen.add((event.kind, event.id))
+        """Refuses an order, names, calls and parents that do not fit, and a tier that the events do not bear out."""
+        order = EventOrder()
+        for event in self.events:
+            order.take(vars(event))
+        order.finish()
         if self.tier == "full" and (lacking := without_tokens(self)):
             raise ValueError(f"the log is not full: event {lacking[0]} has no tokens with log-probabilities")
         return self

@@ -10,6 +10,7 @@ from operations.execution.announcing import PREFIX
 from operations.importers import stored
 from operations.invocation import invoke
 from operations.registry import all_operations
+from operations.trajectories import EventLog
 from storage.project import Project
 from storage.schema.events import Event
 from storage.schema.traces import ExternalScore, ImportedBatch, ImportedRecord
@@ -41,8 +42,16 @@ class Imports:
         return list(stored.records(self.project, self.project.state(), batch_id))
 
     def records(self, batch_id: str) -> dict[str | None, ImportedRecord]:
-        """Returns the Records by their trace's id, else by their Case's; each is checked against its schema."""
-        found = [ImportedRecord.model_validate(value) for value in self.raw(batch_id)]
+        """Returns the Records by their trace's id, else by their Case's; each is checked against its schema.
+
+        Its log is taken over by the library and written and read as chained lines, and stays what it is.
+        """
+        found = []
+        for value in self.raw(batch_id):
+            found.append(ImportedRecord.model_validate(value))
+            log = EventLog.from_stored(value["log"])
+            assert found[-1].log == type(found[-1].log).model_validate(log.as_stored())
+            assert EventLog.from_lines(log.lines()).as_stored() == log.as_stored()
         return {record.source.trace_id or record.case_id: record for record in found}
 
     def loose(self, batch_id: str) -> list[ExternalScore]:

@@ -65,9 +65,21 @@ def test_whatever_line_is_changed_moved_doubled_or_lost_is_noticed():
         ({"kind": "thought"}, "no known kind"),
         ({"kind": "text", "role": "user"}, "lacks content"),
         (said(seq=3), "has seq 3"),
-        (said(content="hello"), "object with a status"),
-        ({"kind": "reward", "name": "r", "scope": "life", "value": 1}, "rewards 'life'"),
-        (said(tokens={"token_ids": [1], "logprobs": []}), "0 items for 1 tokens"),
+        (said(content="hello"), "content is an object with status, and this is 'hello'"),
+        ({"kind": "reward", "name": "r", "scope": "life", "value": 1}, "scope is one of step, turn, episode"),
+        (said(tokens={"token_ids": [1], "logprobs": []}), "0 for 1 tokens"),
+        (said(tokens={"token_ids": [1], "logprobs": [0.5]}), "at most 0"),
+        (said(tokens={"token_ids": [-1]}), "each an id of a token"),
+        (said(at="2026-01-31T12:00:00"), "a time with its offset"),
+        (said(at="2026-02-31T12:00:00Z"), "a time with its offset"),
+        (said(error={"kind": "odd"}), "an object whose kind is one of tool, model"),
+        (said(turns=1), "no field 'turns'; do you mean turn?"),
+        (said(parent="x"), "the parent x, which does not stand before it"),
+        (said(parent_outside=True), "names no parent"),
+        ({"kind": "tool_result", "call_id": "x", "content": HELLO}, "the call x, which does not stand before it"),
+        ({"kind": "reward", "name": "r", "scope": "turn", "value": 1}, "it lacks turn"),
+        ({"kind": "reward", "name": "r", "scope": "step", "value": 1}, "it lacks parent"),
+        ({"kind": "reward", "name": "r", "scope": "episode", "value": "1"}, "value is a number"),
         (said(attributes={"x": float("nan")}), "is JSON"),
         (said(attributes={"x": object()}), "is JSON"),
     ],
@@ -90,6 +102,52 @@ def test_a_name_twice_and_anything_after_the_end_are_refused():
     for late in (lambda: log.append(said()), lambda: log.end("failed")):
         with pytest.raises(LogProblem, match="has ended"):
             late()
+
+
+def test_a_call_has_one_result_and_what_answers_none_says_so():
+    log = EventLog()
+    call = {"kind": "tool_call", "name": "find", "arguments": HELLO}
+    result = {"kind": "tool_result", "content": HELLO}
+    log.append({**call, "call_id": "a"})
+    log.append({**call, "call_id": "b"})
+    with pytest.raises(LogProblem, match="two calls have the call_id a"):
+        log.append({**call, "call_id": "a"})
+    with pytest.raises(LogProblem, match="said to be unpaired, but its call a is open"):
+        log.append({**result, "call_id": "a", "unpaired": True})
+    log.append({**result, "call_id": "b"})
+    assert log.open_calls() == ["a"]
+    with pytest.raises(LogProblem, match="the call b, which has its result already"):
+        log.append({**result, "call_id": "b"})
+    log.append({**result, "call_id": "b", "unpaired": True})
+    log.append({**result, "call_id": "c", "unpaired": True})
+    log.append({**result, "call_id": "a", "parent": "b"})
+    assert log.open_calls() == []
+    assert EventLog.from_lines(log.lines()).as_stored() == log.as_stored()
+
+
+def test_a_parent_is_in_the_log_or_outside_and_never_both():
+    log = EventLog()
+    log.append(said(parent="p", parent_outside=True))
+    with pytest.raises(LogProblem, match="has the id p, which an event before calls outside"):
+        log.append(said(id="p"))
+    with pytest.raises(LogProblem, match="has the parent p, which an event before calls outside"):
+        log.append(said(parent="p"))
+    with pytest.raises(LogProblem, match="its parent e0 is outside, but it is in the log"):
+        log.append(said(parent="e0", parent_outside=True))
+    late = {"events": [said(parent="x"), said(id="x")]}
+    assert [e["id"] for e in EventLog.from_stored(late)] == ["e0", "x"]
+    with pytest.raises(LogProblem, match="event 0 has the parent x, which is not in the log"):
+        EventLog.from_stored({"events": [said(parent="x")]})
+
+
+def test_the_tools_that_an_agent_was_given_come_back_and_have_a_form():
+    tools = {"find": {"parameters": {"type": "object"}, "server": "docs"}, "stop": {}}
+    log = EventLog(tools)
+    assert EventLog.from_lines(log.lines()).tools == tools
+    assert stored.EventLog.model_validate(log.as_stored()).tools.keys() == tools.keys()
+    for wrong in ({"find": None}, ["find"], {"find": {"schema": {}}}):
+        with pytest.raises(LogProblem):
+            EventLog(wrong)
 
 
 def test_an_event_is_the_logs_own_copy():
