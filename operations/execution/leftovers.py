@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import Any
 
+from operations.trajectories.log import verified
 from storage.frames import canonical
 
 SIDE_FILE_BYTES = 1024 * 1024
@@ -19,6 +21,7 @@ EVENTS_BYTES = 4 * 1024 * 1024
 """How much of `events.jsonl` is read, from its beginning."""
 _METRICS = ("cost", "tool_calls")
 _SOURCE_CHARACTERS = 200
+_CHAINED = re.compile(rb"[0-9a-f]{64} \{")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -110,6 +113,8 @@ def metric_sources(folder: str) -> dict[str, str]:
 def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the events of `events.jsonl`, one JSON object to a line, and sentences about what is not used of it.
 
+    An EventLog may be written as its chained lines: they are taken up to the first that is not what was written there.
+
     Raises:
         Unusable: It is not a regular file.
     """
@@ -120,6 +125,8 @@ def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
     if len(data) > EVENTS_BYTES:
         data = data[: data.rfind(b"\n", 0, EVENTS_BYTES) + 1]
         notes.append(f"{EVENTS} is larger than {EVENTS_BYTES} bytes; the events that begin after that are not used.")
+    if _CHAINED.match(data):
+        return _chained(data, notes)
     found: list[dict[str, Any]] = []
     bad: list[tuple[int, str]] = []
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -137,6 +144,16 @@ def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
             else f"{len(bad)} lines of {EVENTS} are not used; the first"
         )
         notes.append(f"{some} is line {number}: {reason}.")
+    return found, notes
+
+
+def _chained(data: bytes, notes: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    found: list[dict[str, Any]] = []
+    try:
+        whole = verified(data.split(b"\n")[: data.count(b"\n")])  # what has no line feed was not written whole
+        found.extend(_event(json.dumps(body.get("event", body)).encode()) for body in whole)
+    except ValueError as why:
+        notes.append(f"{EVENTS} is used up to a line that is wrong: {why}.")
     return found, notes
 
 

@@ -11,6 +11,7 @@ from operations.execution import leftovers
 from operations.execution.evidence import Recorder
 from operations.execution.guardian import Ended
 from operations.execution.preparation import asked
+from operations.trajectories import EventLog
 from storage.masking import Masker
 
 NOW = "2026-01-01T00:00:00+00:00"
@@ -61,6 +62,23 @@ def test_events_beyond_the_bound_are_left_out_and_said_to_be(tmp_path, monkeypat
     found, [note] = leftovers.events(str(tmp_path))
     assert found == [{"n": 1}, {"n": 2}]
     assert "larger than 20 bytes" in note
+
+
+def test_an_event_log_of_chained_lines_is_taken_up_to_the_line_that_is_wrong(tmp_path):
+    log = EventLog({"find": {}})
+    log.append({"kind": "text", "role": "user", "content": {"status": "value", "value": "hello"}})
+    log.end("failed", "gave up")
+    lines = list(log.lines())
+    write(tmp_path, b"".join(lines))
+    end = {"end": {"state": "failed", "reason": "gave up", "events": 1}}
+    whole = [{"format": 1, "tools": {"find": {}}}, *log, end]
+    assert leftovers.events(str(tmp_path)) == (whole, [])
+    write(tmp_path, b"".join(lines)[:-3])
+    assert leftovers.events(str(tmp_path)) == (whole[:-1], [])
+    write(tmp_path, b"".join([lines[0], lines[2]]))
+    found, [note] = leftovers.events(str(tmp_path))
+    assert found == whole[:1]
+    assert note.startswith("events.jsonl is used up to a line that is wrong: line 2 is not what was written there")
 
 
 def test_a_link_is_not_followed(tmp_path):
