@@ -17,6 +17,7 @@ from atk_mcp.describing import STAYS
 from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
 from atk_mcp.people import commands as people
 from atk_mcp.platforms import refusal
+from atk_mcp.starting import commands as starting
 from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, in_words, say
 from storage.errors import AtkError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 begin here:
   atk demo                                   a whole Round on a small agent of ATK's own, in a folder of its own
+  atk init                                   make this folder a project, by questions, and start its agent once
   atk install                                put the server and the Skills into Codex; --client for others
   atk status                                 what is open here, what is blocked, what to do next
   atk tools                                  every operation in one line
@@ -123,6 +125,8 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--path", metavar="DIR", help="an empty or new folder for it (default: a temporary one)")
     demo.add_argument("--no-op-edit", action="store_true", help="change nothing, and see that no effect is found")
     demo.set_defaults(command=_demo)
+
+    starting.add(commands, _command)
 
     status = _command(commands, "status", _status, "what is open, what is blocked, what to do next")
     status.add_argument("--json", action="store_true", help="print the answer as JSON")
