@@ -1,4 +1,4 @@
-"""Writes the reference pages, one for each operation and one for all errors, from the definitions.
+"""Writes the reference pages, one for each operation, one that lists them, one for all errors, from the definitions.
 
 `python -m atk_mcp.reference write` writes them, `check` says whether they are current.
 """
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from atk_mcp import pricing
+from atk_mcp import pricing, snapshot, toolsets
 from atk_mcp.schemas import Schema, input_schema, output_schema
 from operations.definition import Effect, Operation
 from operations.registry import all_operations
@@ -42,10 +42,26 @@ def page(operation: Operation[Any, Any]) -> str:
     lines += ["", "## Response", "", *_table(output_schema(operation.response), required=False)]
     if operation.raises:
         lines += ["", "## Refusals", ""]
-        lines += [f"- `{code(error)}`: {summary(error)}" for error in sorted(operation.raises, key=code)]
+        lines += [f"- {_leading(error)}: {summary(error)}" for error in sorted(operation.raises, key=code)]
     for example in operation.examples:
         arguments = json.dumps(dict(example.arguments), indent=2, ensure_ascii=False)
         lines += ["", f"## Example: {example.summary.rstrip('.')}", "", "```json", arguments, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def index_page(operations: Mapping[str, Operation[Any, Any]]) -> str:
+    """Returns the Markdown page that lists all operations by toolset."""
+    lines = [
+        _GENERATED,
+        "",
+        "# Operations",
+        "",
+        "Each is a tool of the server and, as `atk call NAME`, a command. They stand here in the sets that a server can be",
+        "[started with](../clients.md#choose-the-tools).",
+    ]
+    for chosen, names in snapshot.toolsets_of(operations).items():
+        lines += ["", f"## {chosen.capitalize()}", "", f"{toolsets.ABOUT[chosen].capitalize()}.", ""]
+        lines += [f"- [`{x}`]({x}.md): {operations[x].description.partition(chr(10))[0]}" for x in names]
     return "\n".join(lines) + "\n"
 
 
@@ -81,6 +97,7 @@ def pages() -> dict[str, str]:
     """Returns every page by its path below `docs/`."""
     operations: Mapping[str, Operation[Any, Any]] = all_operations()
     written = {f"operations/{name}.md": page(operation) for name, operation in operations.items()}
+    written["operations/README.md"] = index_page(operations)
     return {**written, "errors.md": errors_page(all_errors()), "tool-sizes.md": pricing.page(operations)}
 
 
@@ -172,6 +189,11 @@ def _subclasses(kind: type[AtkError]) -> Iterator[type[AtkError]]:
                 seen.add(found)
                 waiting.append(found)
                 yield found
+
+
+def _leading(error: type[AtkError]) -> str:
+    """Returns an error's code, as a link where the page of errors has it: a base of others has no words of its own."""
+    return f"[`{code(error)}`](../errors.md#{code(error)})" if hasattr(error, "message") else f"`{code(error)}`"
 
 
 def _read(path: str) -> str | None:

@@ -1,6 +1,9 @@
 """The generated pages."""
 
-from atk_mcp import reference
+import re
+
+from atk_mcp import reference, snapshot
+from operations.registry import all_operations
 from tests.atk_mcp.toys import OPERATIONS, CasesMissing
 
 
@@ -10,8 +13,15 @@ def test_a_page_shows_request_response_refusals_and_an_example():
     assert "Effect: stores under `.atk/`; touches none of your files." in page
     assert "| `cases` | list of object | **required.** The Cases. |" in page
     assert "| `parts[].title` | string | The part's heading. (1 to 80 characters) |" in page
-    assert "- `cases_missing`: There are no Cases." in page
+    assert "- [`cases_missing`](../errors.md#cases_missing): There are no Cases." in page
     assert "## Example: One\n\n```json\n{}\n```" in page
+
+
+def test_the_index_lists_every_operation_once_under_its_set():
+    page = reference.index_page(all_operations())
+    listed = re.findall(r"^- \[`(\w+)`\]\((\w+)\.md\): \S", page, re.MULTILINE)
+    assert sorted(listed) == [(name, name) for name in sorted(all_operations())]
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [name.capitalize() for name in snapshot.load_toolsets()]
 
 
 def test_the_errors_page_shows_each_error_with_what_leads_on():
