@@ -56,8 +56,8 @@ def index_page(operations: Mapping[str, Operation[Any, Any]]) -> str:
         "",
         "# Operations",
         "",
-        "Each is a tool of the server and, as `atk call NAME`, a command. They stand here in the sets that a server can be",
-        "[started with](../clients.md#choose-the-tools).",
+        "Each is a tool of the server and, as `atk call NAME`, a command. They stand here in the sets that a server",
+        "can be [started with](../clients.md#choose-the-tools).",
     ]
     for chosen, names in snapshot.toolsets_of(operations).items():
         lines += ["", f"## {chosen.capitalize()}", "", f"{toolsets.ABOUT[chosen].capitalize()}.", ""]
