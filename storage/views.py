@@ -13,7 +13,7 @@ from storage.files import Folder, StoreDamaged
 from storage.projection import State
 from storage.schema.base import Record
 
-_PLACES = {
+PLACES = {
     "project": "project.json",
     "dataset": "datasets/{id}/manifest.json",
     "batch": "evidence/{id}/manifest.json",
@@ -36,7 +36,7 @@ _PLACES = {
     "exposure": "exposures/{id}.json",
     "knowledge": "knowledge/{id}.json",
 }
-
+"""Kind of record → where its view lies."""
 
 REPORTS = "reports"
 """Where reports lie, a folder for each object. They are made when asked for, and never read."""
@@ -50,7 +50,7 @@ _LONGER = 1 << 20
 
 def place(record: Record) -> str:
     """Returns where the view of `record` lies."""
-    return _PLACES[record.kind].format(id=record.id, round_id=getattr(record, "round_id", None) or "none")
+    return PLACES[record.kind].format(id=record.id, round_id=getattr(record, "round_id", None) or "none")
 
 
 def render(record: Record, number: int) -> bytes:

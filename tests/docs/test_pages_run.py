@@ -1,5 +1,6 @@
 """What the pages tell a reader to type is typed, in order, and does what they say."""
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -34,10 +35,24 @@ def follow(reader, heading, text=TUTORIAL):
     reader.read(blocks_of(text[: text.index(heading)]))
 
 
+def places_told():
+    """Returns the places of files under `.atk/` that the page on file formats has, as patterns."""
+    text = (ROOT / "docs" / "file-formats.md").read_text(encoding="utf-8").partition("## What lies in")[2]
+    for cell in re.findall(r"^\| (.+?) \|", text, re.MULTILINE) + re.findall(
+        r"^\| [a-z_, ]+ \| (.+?) \|$", text, re.MULTILINE
+    ):
+        for place in re.findall(r"`([\w./]+)`", cell):
+            pattern = re.sub(r"ID|ROUND|NAME", "[^/]+", re.escape(place)).replace("000001", r"\d{6}")
+            yield pattern + (".+" if place.endswith("/") else "")
+
+
 def test_the_tutorial_goes_from_a_failing_agent_to_an_accepted_change(reader):
     reader.read(blocks_of(TUTORIAL))
     assert (reader.here / "rules.sed").read_text(encoding="utf-8").count("\nt\n") == 2
-    assert (reader.here / ".atk" / "reports").is_dir()
+    known = re.compile("|".join(places_told()))
+    lie = [str(path.relative_to(reader.here / ".atk")) for path in (reader.here / ".atk").rglob("*") if path.is_file()]
+    assert len(lie) > 40
+    assert [path for path in lie if not known.fullmatch(path)] == []
 
 
 def wait(until):
