@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -48,8 +49,9 @@ class Asking:
 
     def tell(self, text: str = "", *, indent: str = "") -> None:
         """Shows lines; long ones are wrapped."""
+        width = min(_WIDTH, shutil.get_terminal_size().columns)
         for line in text.split("\n"):
-            wrapped = textwrap.wrap(line, _WIDTH, initial_indent=indent, subsequent_indent=indent) or [""]
+            wrapped = textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [""]
             self.show("\n".join(wrapped))
 
     def show(self, text: str) -> None:

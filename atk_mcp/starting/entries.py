@@ -14,6 +14,9 @@ from atk_mcp.starting.finding import File, Found
 Placement = Literal["argument", "stdin", "file"]
 """How the input reaches the agent: as an argument, on stdin, or as the path of a JSON file."""
 
+STDIN_SCRIPT = 'input=$1; shift; printf "%s\\n" "$input" | "$@"'
+"""For a shell: writes its first argument and a line feed to the stdin of the command that the others are."""
+
 MOST = 5
 """How many guesses are worth a person's time."""
 
@@ -133,8 +136,7 @@ def command(argv: Iterable[str], placement: Placement, flag: str | None = None) 
     """
     plain = list(argv)
     if placement == "stdin":
-        script = 'input=$1; shift; printf "%s\\n" "$input" | "$@"'
-        return ["sh", "-c", script, "agent", "{input}", *plain]
+        return ["sh", "-c", STDIN_SCRIPT, "agent", "{input}", *plain]
     before = [flag] if flag else []
     return [*plain, *before, "{input}" if placement == "argument" else "{input_file}"]
 

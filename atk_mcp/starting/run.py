@@ -30,7 +30,7 @@ from storage.schema.projects import Project as ProjectRecord
 from storage.worktree import ready
 
 _INPUT = "Hello"
-_SHOWN_CHANGES = 5
+_ROWS = ("id,input,expected", 'late-1,"Where is my parcel?",shipping', 'bill-1,"My invoice is wrong",billing')
 
 
 class _Stopped(Exception):
@@ -145,9 +145,13 @@ class _Begun:
         self.without_git = without_git
         self.found = finding.look(root)
         self.done = _Done(found=_summary(self.found))
+        self.calling = False
+        """Whether an operation is under way."""
 
     def left(self) -> str:
         """Returns what is there when the walk ends early."""
+        if self.calling:
+            return f"What was recorded stays; `atk status{_there(self.root)}` says what there is."
         if self.done.initialized is None:
             return "Nothing was written."
         return f"{self.done.initialized['project_id']} is made; `atk status{_there(self.root)}` says what to do next."
@@ -171,7 +175,7 @@ class _Begun:
         self.done.initialized = self._call("initialize_project", request)
         self._tell_answer(self.done.initialized)
         status = self._try(started) if started is not None else OK
-        self._farewell(started)
+        self._farewell(status, started)
         return status
 
     def _tell_found(self) -> None:
@@ -204,7 +208,7 @@ class _Begun:
             self.asking.tell(f"\nGit: {error}")
             ways = (
                 "stop here, and run atk init again when Git is ready",
-                "go on without: evidence can be imported and the agent be tried, but no run is kept, nothing changed",
+                "go on without it: evidence can be imported and the agent tried; runs that count and changes need Git",
             )
             for number, way in enumerate(ways, 1):
                 self.asking.show(f"  {number}  {way}")
@@ -222,6 +226,7 @@ class _Begun:
     def _call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Runs an operation as `atk call` does, and returns its answer."""
         progress, asked = ProgressLine(), Asked()
+        self.calling = True
         try:
             with stoppable(asked, quiet=self.asking.aside):
                 answer = invoke(
@@ -234,6 +239,7 @@ class _Begun:
                 )
         finally:
             progress.clear()
+        self.calling = False
         told = results.payload(answer)
         if asked():
             if name == "initialize_project":
@@ -252,11 +258,11 @@ class _Begun:
         if open_effects := [x["name"] for x in request.get("external_effects", ()) if "protection" not in x]:
             self.asking.tell(
                 f"\nThe agent was not started: nothing protects {', '.join(open_effects)} yet. Say in external_effects "
-                "what does, or leave out what it cannot reach; how to revise is said below."
+                "what does, or leave out what it cannot reach."
             )
             return REFUSED
         if (program := dialogue.program_missing(self.found, request)) is not None:
-            self.asking.tell(f"\nThe agent was not started: there is no program {program} on this machine yet.")
+            self.asking.tell(f"\nThe agent was not started: there is no program {program} on this machine. Install it.")
             return REFUSED
         if not self.asking.confirm("try", "\nStart the agent once now, to see that it answers? Nothing of it is kept."):
             return OK
@@ -269,13 +275,15 @@ class _Begun:
                 return OK
             other = trying.wants(smoke, started.placement)
             question = "Hand over the input another way, and try again?"
-            if self.asking.yes or not self.asking.confirm("again", question, default=other is not None):
+            movable = started.placement is not None and not self.asking.yes
+            if not movable or not self.asking.confirm("again", question, default=other is not None):
                 return REFUSED
             guess = Guess(other or started.placement or "argument", "what the attempt suggests")
             started = dialogue.placed(self.asking, started.entry, guess)
             request = {**request, **started.fields}
             self.done.request = request
             self.done.initialized = self._call("initialize_project", {**request, "revise": True})
+            self._tell_answer(self.done.initialized)
 
     def _tell_attempt(self, started: Started, text: str) -> None:
         answer = self.done.tried or {}
@@ -288,29 +296,30 @@ class _Begun:
         if not advised:
             self.asking.tell("Your agent starts and answers.")
 
-    def _farewell(self, started: Started | None) -> None:
-        there = _there(self.root)
-        self.asking.tell("\nTo change the configuration: `atk init` again shows it, and how to revise it.")
+    def _farewell(self, status: int, started: Started | None) -> None:
+        """Names the commands that lead on."""
+        there, tell, show = _there(self.root), self.asking.tell, self.asking.show
+        tell("\nTo change the configuration: `atk init` again shows it, and how to revise it.")
         if started is None:
-            self.asking.tell("Next, the evidence you have; the dry run says what fits and which request to send:")
+            tell("Next, the evidence that you have; the dry run says what fits and which request to send:")
             request = '{"source": "export.json", "source_kind": "langfuse", "dry_run": true}'
-            self.asking.show(f"  atk call import_evidence{there} --request '{request}'")
+            show(f"  atk call import_evidence{there} --request '{request}'")
             return
-        self.asking.tell("Next, your Cases, one row for each task, in a file such as cases.csv:")
-        for row in (
-            "id,input,expected",
-            'late-1,"Where is my parcel?",shipping',
-            'late-2,"My parcel is late",shipping',
-        ):
-            self.asking.show(f"    {row}")
-        self.asking.show(f"""  atk call store_dataset{there} --request '{{"source": "cases.csv"}}'""")
-        if not (self.done.request or {}).get("analysis_only"):
-            self.asking.tell(
-                "Then your agent's first evaluation, one attempt for each Case. It is of a commit: commit first what "
-                "you have changed in allowed_paths."
-            )
-            self.asking.show(f"""  atk call run_evaluation{there} --request '{{"revision_commit": "HEAD"}}'""")
-            self.asking.tell("Or from Codex: `atk install`, start Codex here, and begin with $atk:atk-dataset.")
+        if status != OK:
+            tell("First put right what is said above, and try the agent again until it answers:")
+            show(f"  atk call try_case{there} --request '{json.dumps({'input': _INPUT})}'")
+        tell("Next, your Cases, one row for each task, in a file such as cases.csv:")
+        for row in _ROWS:
+            show(f"    {row}")
+        show(f"""  atk call store_dataset{there} --request '{{"source": "cases.csv"}}'""")
+        if (self.done.request or {}).get("analysis_only"):
+            tell("Runs need Git: once there is a first commit, revise the configuration and leave analysis_only out.")
+            return
+        tell(
+            "Then your agent's first evaluation: one attempt for each Case, at a commit that holds what may be changed."
+        )
+        show(f"""  atk call run_evaluation{there} --request '{{"revision_commit": "HEAD"}}'""")
+        tell("Or from Codex: `atk install`, start Codex here, and begin with $atk:atk-dataset.")
 
 
 def _summary(found: finding.Found) -> dict[str, Any]:

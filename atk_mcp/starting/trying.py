@@ -39,7 +39,9 @@ _SERVES = (
     "A program that serves or that waits for a person does not end by itself. Let it answer once and end, or reach it "
     "by the adapter http; where it is only slow, raise timeout_seconds."
 )
-_WANTS_STDIN = re.compile(r"EOFError|EOF when reading|unexpected end of (input|JSON)|Expecting value: line 1 column 1")
+_WANTS_STDIN = re.compile(
+    r"EOFError|EOF when reading|(?i:unexpected end of (input|json))|Expecting value: line 1 column 1"
+)
 _WANTS_ARGUMENTS = re.compile(
     r"^\s?[Uu]sage:|unrecognized arguments|unexpected argument|IndexError: list index", re.MULTILINE
 )

@@ -6,7 +6,6 @@ import pytest
 
 from atk_mcp.starting import entries, finding
 
-STDIN = 'input=$1; shift; printf "%s\\n" "$input" | "$@"'
 PYTHON = "import sys\nprint(sys.argv[1])\n"
 
 FOLDERS = {
@@ -18,7 +17,7 @@ FOLDERS = {
     "a script of Python that reads stdin": (
         {"main.py": "text = input()\n"},
         [("python3", "main.py")],
-        ("stdin", ["sh", "-c", STDIN, "agent", "{input}", "python3", "main.py"]),
+        ("stdin", ["sh", "-c", entries.STDIN_SCRIPT, "agent", "{input}", "python3", "main.py"]),
     ),
     "a script of Python that opens a file": (
         {"run.py": "import json, sys\nprint(json.load(open(sys.argv[1])))\n"},

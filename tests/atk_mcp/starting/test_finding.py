@@ -48,7 +48,7 @@ def test_only_the_beginning_of_a_file_and_of_so_many_files_is_read(folder, monke
     root = folder({"big.md": "x" * 200_000, "binary.md": "a\udcff"[:1], "other.md": "other"})
     (root / "binary.md").write_bytes(b"a\xff\x00")
     found = finding.look(str(root))
-    assert len(found.text("big.md")) == 64 << 10
+    assert len(found.text("big.md")) == 32 << 10
     assert found.text("binary.md") == "a\ufffd\x00"
     monkeypatch.setattr(finding, "_MOST_READ", 2)
     assert found.text("other.md") == ""
@@ -57,7 +57,7 @@ def test_only_the_beginning_of_a_file_and_of_so_many_files_is_read(folder, monke
 
 def test_text_made_to_hold_up_a_search_is_read_like_any_other(folder):
     """Each text repeats what one of the patterns begins with, where a careless one takes the square of its length."""
-    size = 64 << 10
+    size = 32 << 10
     repeated = [
         "\n",
         " ",
