@@ -220,7 +220,7 @@ class _Begun:
             return False
         branch = (head.branch or "").removeprefix("refs/heads/") or "no branch"
         self.done.found["git"] = {"branch": head.branch, "commit": head.commit}
-        self.asking.tell(f"Git: {branch} at {head.commit[:10]}.")
+        self.asking.tell(f"Git: {branch} at {head.commit[:12]}.")
         return True
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
