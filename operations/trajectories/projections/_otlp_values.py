@@ -1,0 +1,76 @@
+"""Writes values and contents as OTLP's JSON has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from operations.trajectories.projections.pieces import is_conversation
+
+_LAST = 2**63
+"""No whole number of OTLP reaches this."""
+
+Lossy = Callable[[str, str], None]
+
+
+def any_value(value: Any, name: str, lossy: Lossy) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Returns a value as OTLP's `AnyValue`; a number that it cannot hold becomes text, which `lossy` is told."""
+    match value:
+        case None:
+            return {}
+        case bool():
+            return {"boolValue": value}
+        case int() if -_LAST <= value < _LAST:
+            return {"intValue": str(value)}
+        case int():
+            lossy(name, "a whole number of more than 64 bits stands as text")
+            return {"stringValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case list():
+            return {"arrayValue": {"values": [any_value(item, name, lossy) for item in value]}}
+        case dict():
+            return {"kvlistValue": {"values": keyed(value, lossy)}}
+        case _:
+            return {"stringValue": str(value)}
+
+
+def keyed(attributes: Mapping[str, Any], lossy: Lossy) -> list[dict[str, Any]]:
+    """Returns attributes as OTLP's list of keys and values."""
+    return [{"key": name, "value": any_value(value, name, lossy)} for name, value in attributes.items()]
+
+
+def content(side: str, said: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the attributes of a content, or None where there is nothing that a span could say.
+
+    Args:
+        side: `input` or `output`, or the one attribute that holds JSON.
+        said: The content with its status.
+    """
+    status, value = said["status"], said.get("value")
+    if side in ("input", "output"):
+        if status == "empty":
+            return {f"{side}.value": ""}
+        if status == "unparsable":
+            return {f"{side}.value": value, f"{side}.mime_type": "application/json"}
+        if status != "value":
+            return None
+        if is_conversation(value):
+            return {f"gen_ai.{side}.messages": json.dumps(value, ensure_ascii=False)}
+        if isinstance(value, str):
+            return {f"{side}.value": value}
+        return {f"{side}.value": json.dumps(value, ensure_ascii=False), f"{side}.mime_type": "application/json"}
+    if status == "empty":
+        return {side: ""}
+    if status == "unparsable":
+        return {side: value}
+    return {side: json.dumps(value, ensure_ascii=False)} if status == "value" else None
+
+
+def parts_content(said: Mapping[str, Any], kind: str = "text") -> dict[str, Any] | None:
+    """Returns a content as a part of a message, or None where there is none to tell."""
+    if said["status"] not in ("value", "unparsable"):
+        return None
+    value = said.get("value")
+    return {"type": kind, "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}

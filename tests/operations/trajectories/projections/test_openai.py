@@ -1,0 +1,124 @@
+"""Messages of chat completions become a log and the same messages again, whatever they hold."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operations.trajectories.projections import from_openai_messages, openai_messages
+from tests.support.logs import a_log, call, result, say, think, user
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+ARGUMENTS = st.one_of(
+    st.dictionaries(TEXT, JSON, max_size=2).map(json.dumps), st.sampled_from(["", "{", "q=1", "[1]", '{ "a":1}', "NaN"])
+)
+PARTS = st.lists(
+    st.one_of(
+        TEXT.map(lambda text: {"type": "text", "text": text}),
+        st.just({"type": "image_url", "image_url": {"url": "https://x.invalid/a.png"}}),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@st.composite
+def conversations(draw):
+    """Messages as a server gives and takes them: every call has one result after it, ids may come again."""
+    messages = []
+    for _ in range(draw(st.integers(1, 5))):
+        role = draw(st.sampled_from(["system", "developer", "user", "assistant", "assistant"]))
+        if role != "assistant":
+            named = {"name": "bob"} if draw(st.booleans()) else {}
+            messages.append({"role": role, "content": draw(st.one_of(TEXT, PARTS)), **named})
+            continue
+        message = {"role": role, "content": draw(st.one_of(st.none(), TEXT))}
+        if draw(st.booleans()):
+            message["reasoning_content"] = draw(TEXT.filter(bool))
+        if draw(st.booleans()):
+            message["refusal"] = "no"
+        ids = draw(st.lists(st.sampled_from(["call_0", "call_1", "call_2"]), max_size=3, unique=True))
+        if ids:
+            function = st.fixed_dictionaries({"name": st.sampled_from(["find", "go"]), "arguments": ARGUMENTS})
+            message["tool_calls"] = [{"id": one, "type": "function", "function": draw(function)} for one in ids]
+        messages.append(message)
+        messages += [
+            {"role": "tool", "tool_call_id": one, "content": draw(st.one_of(TEXT, PARTS))}
+            for one in draw(st.permutations(ids))
+        ]
+    return messages
+
+
+@given(conversations())
+def test_messages_come_back_as_they_were(messages):
+    back, _ = openai_messages(from_openai_messages(messages, state="completed"))
+    assert back == messages
+
+
+def test_calls_of_equal_names_that_run_side_by_side_keep_their_results():
+    log = a_log(
+        user("go"),
+        call("x", arguments={"q": 1}, group="g"),
+        call("y", arguments={"q": 2}, group="g"),
+        result("y", "of y"),
+        result("x", "of x"),
+        call("z", group="h"),
+        result("z", "of z"),
+        say("done"),
+    )
+    messages, _ = openai_messages(log)
+    assert [
+        [one["id"] for one in m.get("tool_calls", [])] or (m["role"], m.get("tool_call_id"), m["content"])
+        for m in messages
+    ] == [
+        ("user", None, "go"),
+        ["x", "y"],
+        ("tool", "y", "of y"),
+        ("tool", "x", "of x"),
+        ["z"],
+        ("tool", "z", "of z"),
+        ("assistant", None, "done"),
+    ]
+
+
+def test_calls_of_two_answers_whose_results_came_late_are_put_to_their_own_answer():
+    log = a_log(call("x", group="g"), call("y", group="h"), result("x"), result("y"))
+    messages, _ = openai_messages(log)
+    assert [m["role"] for m in messages] == ["assistant", "tool", "assistant", "tool"]
+    assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == ["x", "y"]
+
+
+def test_an_unfinished_run_is_told_as_far_as_it_went_and_its_open_call_is_named():
+    messages, report = openai_messages(a_log(user("go"), think("hm"), call("x"), state="interrupted"))
+    assert messages == [
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "hm",
+            "tool_calls": [{"id": "x", "type": "function", "function": {"name": "find", "arguments": "{}"}}],
+        },
+    ]
+    assert [(x.kind, x.first) for x in report.losses if "would refuse" in x.reason] == [("tool_call", (2,))]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ("hello", "message 1 has the role 'None'"),
+        ({"role": "robot", "content": "x"}, "message 1 has the role 'robot'; there are assistant, developer, system"),
+        (
+            {"role": "assistant", "tool_calls": [{"id": "x"}]},
+            "message 1: call 0 names no function; a call has function.name",
+        ),
+    ],
+)
+def test_what_is_no_message_is_refused_by_its_place(message, why):
+    with pytest.raises(ValueError, match=why):
+        from_openai_messages([{"role": "user", "content": "x"}, message])
