@@ -217,7 +217,8 @@ class _Reader:
         self._times.setdefault(call_id, 1)
         self._open.setdefault(source, deque()).append(call_id)
         arguments = _arguments(given)
-        if isinstance(given, str) and json.dumps(arguments.get("value"), ensure_ascii=False) != given:
+        again = json.dumps(arguments.get("value"), ensure_ascii=False, sort_keys=True)  # a log keeps no order of names
+        if isinstance(given, str) and again != given:
             own["arguments"] = given
         kept = {"attributes": {_OWN: own}} if own else {}
         return {"kind": "tool_call", "call_id": call_id, "name": function["name"], "arguments": arguments, **kept}

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operations.trajectories.projections import from_openai_messages, openai_messages
@@ -55,6 +55,7 @@ def conversations(draw):
     return messages
 
 
+@settings(max_examples=60)
 @given(conversations())
 def test_messages_come_back_as_they_were(messages):
     back, _ = openai_messages(from_openai_messages(messages, state="completed"))
