@@ -51,8 +51,15 @@ class Asking:
         """Shows lines; long ones are wrapped."""
         width = min(_WIDTH, shutil.get_terminal_size().columns)
         for line in text.split("\n"):
-            wrapped = textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [""]
-            self.show("\n".join(wrapped))
+            lines = textwrap.wrap(
+                line,
+                width,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+            self.show("\n".join(lines or [""]))
 
     def show(self, text: str) -> None:
         """Shows text as it is."""

@@ -148,15 +148,19 @@ def _by_file(found: Found) -> list[Entry]:
 
 
 def _rank(found: Found, file: File) -> tuple[int, int, int]:
-    stem = file.name.partition(".")[0].lower()
+    stem = _stem(file)
     named = _FIRST.index(stem) if stem in _FIRST else len(_FIRST) + ("agent" not in stem)
     place = _FOLDERS.index(file.folder) if file.folder in _FOLDERS else len(_FOLDERS) + file.depth
     begins = "__main__" in found.text(file.path) or file.executable
     return (place + named, 0 if begins else 1, file.depth)
 
 
+def _stem(file: File) -> str:
+    return file.name.partition(".")[0].lower()
+
+
 def _way(found: Found, file: File) -> Entry | None:
-    if _NEVER.search(file.path) or file.depth > 2:  # noqa: PLR2004 - an agent starts near the top
+    if _NEVER.search(file.path) or not (file.folder in _FOLDERS or _stem(file) in _FIRST):
         return None
     if file.suffix == ".py":
         return _python_way(found, file)

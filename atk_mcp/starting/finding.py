@@ -98,7 +98,10 @@ def look(root: str) -> Found:
     found = Found(root)
     waiting = [""]
     looked = 0
-    for folder in waiting:
+    for number, folder in enumerate(waiting):
+        if looked >= MOST_ENTRIES:
+            found.left_out[f"folders beyond the first {MOST_ENTRIES:,} names"] = len(waiting) - number
+            break
         names = _entries(os.path.join(root, folder), min(MOST_IN_ONE_FOLDER, MOST_ENTRIES - looked), found.left_out)
         looked += len(names)
         for entry in names:

@@ -73,6 +73,8 @@ def init(given: argparse.Namespace, root: str) -> int:
     except AtkError as error:
         begun.done.refusal = results.refusal(error)
         status = refused(error, as_json=given.json)
+    except BrokenPipeError:
+        raise  # whoever reads the output has seen enough
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
         told = results.incident(record(error, "atk init", {"project_path": root}), "atk init")
         complain(results.compact(told) if given.json else f"Error [{told['code']}] {told['message']}")
@@ -192,7 +194,7 @@ class _Begun:
                 "Enter takes what stands in brackets. Nothing is written before you have seen it; Ctrl-C leaves."
             )
         if found.left_out:
-            told = ", ".join(f"{number} {reason}" for reason, number in sorted(found.left_out.items()))
+            told = ", ".join(f"{reason} ({number:,})" for reason, number in sorted(found.left_out.items()))
             self.asking.tell(f"Not looked at: {told}.", indent="  ")
 
     def _git(self) -> bool | None:

@@ -41,7 +41,9 @@ def test_the_walk_ends_where_a_folder_holds_too_much_or_lies_too_deep(folder, mo
     assert len(found.files) == 11
     assert found.left_out == {"folders that hold too many files": 1}
     monkeypatch.setattr(finding, "MOST_ENTRIES", 3)
-    assert len(finding.look(str(root)).files) == 1
+    cut = finding.look(str(root))
+    assert [file.path for file in cut.files] == ["agent.py"]
+    assert cut.left_out == {"folders beyond the first 3 names": 2}
 
 
 def test_only_the_beginning_of_a_file_and_of_so_many_files_is_read(folder, monkeypatch):
