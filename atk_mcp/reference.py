@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from atk_mcp import pricing, snapshot, toolsets
+from atk_mcp import pricing, snapshot, toolsets, trajectory_pages
 from atk_mcp.schemas import Schema, input_schema, output_schema
 from operations.definition import Effect, Operation
 from operations.registry import all_operations
@@ -98,7 +98,8 @@ def pages() -> dict[str, str]:
     operations: Mapping[str, Operation[Any, Any]] = all_operations()
     written = {f"operations/{name}.md": page(operation) for name, operation in operations.items()}
     written["operations/README.md"] = index_page(operations)
-    return {**written, "errors.md": errors_page(all_errors()), "tool-sizes.md": pricing.page(operations)}
+    written |= {"errors.md": errors_page(all_errors()), "tool-sizes.md": pricing.page(operations)}
+    return {**written, **trajectory_pages.pages()}
 
 
 def code(error: type[AtkError]) -> str:

@@ -14,6 +14,7 @@ from operations.importers._assessment_csv import read_assessment_csv
 from storage import contents
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
+from storage.holdout import Showing
 from storage.project import Project
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment, Judger
@@ -120,6 +121,31 @@ class Evidence:
                 yield record
         if hashed.hexdigest() != self.state.files[path].sha256:
             raise StoreDamaged(path=full, reason="does not have the digest that was recorded")
+
+
+def record_of(project: Project, state: State, record_id: str) -> dict[str, Any]:
+    """Returns one Record of a run, a probe or an import, as it may be shown.
+
+    Raises:
+        UnknownObject: There is no such Record.
+        HoldoutKeyMissing: It may be shown, and its key is not here.
+        SealBroken: What it holds encrypted is not what was sealed.
+        StoreDamaged: Its file is not what was recorded.
+    """
+    batch_id, _dot, digits = record_id.rpartition(".")
+    known: list[str] = []
+    if state.find(ImportedBatch, batch_id) is not None:
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS
+        found = stored.record(project, state, batch_id, int(digits)) if is_number else None
+        if found is not None:
+            return found
+        known = [f"{batch_id}.1"]
+    elif f"evidence/{batch_id}/records.jsonl" in state.files:
+        for one in contents.raw_records(project, state, batch_id):
+            if one["id"] == record_id:
+                return Showing(project, state).record(one, needs_key=True)
+            known = [*known[-4:], one["id"]]
+    raise UnknownObject(kind="Record", given=record_id, known=known)
 
 
 def evidence_of(project: Project, state: State, batch_id: str) -> Evidence:

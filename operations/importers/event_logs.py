@@ -7,6 +7,7 @@ from that, so that a better reader serves older runs too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from operations.importers import _codex_session
@@ -17,7 +18,7 @@ from operations.importers._tally import Tally
 from operations.trajectories.form import KINDS, STATUSES, problem_of
 from operations.trajectories.log import EventLog, LogProblem
 from operations.trajectories.settling import settled
-from storage.errors import AtkError
+from storage.errors import AtkError, NextCall
 
 EVENTS_FILE = "events.jsonl"
 """What locators of a run's events name."""
@@ -33,6 +34,19 @@ _STATES = {
 """Status of an Execution → how its run ended."""
 
 
+@dataclass(kw_only=True, eq=False)
+class LogNotWhole(AtkError):
+    """An imported log breaks a rule of this version: another version of ATK stored it."""
+
+    message = (
+        "The log of {record_id} cannot be used: {problem}. Import the export again; the Record itself stays readable."
+    )
+    next_calls = (NextCall("read_record", {"record_id": "{record_id}", "field": "log"}),)
+
+    record_id: str
+    problem: str
+
+
 def log_of(record: Mapping[str, Any]) -> EventLog:
     """Returns the log of a Record, as it is stored or may be shown.
 
@@ -41,10 +55,13 @@ def log_of(record: Mapping[str, Any]) -> EventLog:
     becomes an observation that holds it whole. Where the agent's own end is not known, the Execution's status is.
 
     Raises:
-        LogProblem: The log of an import is not what this version stores.
+        LogNotWhole: The log of an import is not what this version stores.
     """
     if "execution" not in record:
-        return EventLog.from_stored(record.get("log") or {})
+        try:
+            return EventLog.from_stored(record.get("log") or {})
+        except LogProblem as problem:
+            raise LogNotWhole(record_id=str(record.get("id")), problem=str(problem)) from problem
     execution = record["execution"]
     status = execution["status"]
     end = {"state": _STATES.get(status, "unknown"), "end_reason": execution.get("error")}

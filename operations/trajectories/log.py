@@ -91,6 +91,19 @@ class EventLog:
             raise LogProblem(f"{state!r} is no end of a run; there are {', '.join(sorted(STATES - {'running'}))}")
         self.state, self.end_reason = state, reason
 
+    def why_light(self) -> str | None:
+        """Returns what a full log would have and this one has not, or None where it is full."""
+        if lacking := self.without_tokens():
+            return f"events {_some(lacking)} have no tokens with log-probabilities"
+        return None if self.tier == "full" else "it holds none"
+
+    def digest(self) -> str:
+        """Returns the hash of the last of its lines, which stands for all of them: SHA-256, hex."""
+        last = _OPENING.encode()
+        for line in self.lines():
+            last = line
+        return last[: len(_OPENING)].decode()
+
     def open_calls(self) -> list[str]:
         """Returns the ids of the calls that have no result yet, in order."""
         return self._order.open_calls()
@@ -103,10 +116,8 @@ class EventLog:
         Raises:
             ValueError: The log is light; it says which events lack tokens.
         """
-        if self.tier != "full":
-            lacking = self.without_tokens()
-            what = f"events {_some(lacking)} have no tokens with log-probabilities" if lacking else "it holds none"
-            raise LogProblem(f"the log is light: {what}; only a rollout engine that reports both can give them")
+        if why := self.why_light():
+            raise LogProblem(f"the log is light: {why}; only a rollout engine that reports both can give them")
         spans = [event["tokens"] for event in self._events if _written(event)]
         return [
             (token, counts, logprob)

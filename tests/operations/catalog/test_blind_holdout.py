@@ -135,7 +135,13 @@ def test_a_client_may_judge_only_once_both_final_sides_are_sealed(kept):
     refused = kept.refusal("store_assessment", **given)
     assert refused.code == "holdout_stays_unseen"
     assert kept.revision_id in str(refused)
+    attempt = {"record_id": f"{batch.batch_id}.7"}
+    unseen = kept.call("inspect_trajectory", **attempt)
+    assert (unseen.event_count, unseen.metrics, unseen.integrity) == (0, {}, None)
+    assert "is of a holdout Case: unseen until both final sides" in unseen.message
     kept.call("run_evaluation", round_id=kept.round_id, revision_id=kept.revision_id, phase="final", wait_seconds=100)
+    seen = kept.call("inspect_trajectory", **attempt, seq=0, field="output.value")
+    assert seen.event == {"tool_result": "MARK-EVENT"}
     assert kept.call("store_assessment", **given).row_count == 8
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.importers.event_logs import log_of
-from operations.trajectories import EventLog, LogProblem
+from operations.importers.event_logs import LogNotWhole, log_of
+from operations.trajectories import EventLog
 from storage.frames import canonical
 from tests.support import claude_sessions, codex_sessions
 
@@ -119,8 +119,9 @@ def test_the_streams_of_coding_agents_are_read_as_their_sessions_are():
 def test_the_log_of_an_import_is_the_stored_one():
     stored = {"events": [{"kind": "text", "role": "user", "seq": 0, "id": "t", "content": value("x")}]}
     assert log_of({"log": stored}).as_stored()["events"] == stored["events"]
-    with pytest.raises(LogProblem, match="format 2"):
-        log_of({"log": {"format": 2}})
+    with pytest.raises(LogNotWhole) as refused:
+        log_of({"id": "batch-1-abcd.2", "log": {"format": 2}})
+    assert refused.value.facts == {"record_id": "batch-1-abcd.2", "problem": "the log has format 2; this reads 1"}
 
 
 names = st.sampled_from(["kind", "call_id", "content", "name", "parent", "id", "scope", "value", "type", "at", "seq"])
