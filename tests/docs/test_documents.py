@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("*.md", "docs/*.md", "docs/decisions/*.md", "skills/*.md", "skills/*/*.md")
-PAGES = sorted(page for place in PLACES for page in ROOT.glob(place))
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(\w*)[^`\n]*\n(.*?)```", re.DOTALL)
 
 DEMO = "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e . && .venv/bin/atk demo"
 TESTS = "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[dev]' && .venv/bin/pytest"
@@ -23,13 +20,6 @@ def read(name):
 def blocks(name):
     """Returns the commands and settings of a page, without their comments, which are in its language."""
     return [re.sub(r"\s*#.*", "", text).split() for language, text in BLOCK.findall(read(name)) if language]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_something_that_is_kept(page):
-    targets = [link.partition("#")[0] for link in LINK.findall(page.read_text(encoding="utf-8"))]
-    missing = [t for t in targets if t and "://" not in t and not (page.parent / t).exists()]
-    assert missing == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
@@ -51,7 +41,20 @@ def test_the_readme_names_only_commands_that_atk_has():
     }
     commands = build_parser()._subparsers._group_actions[0].choices
     assert named <= set(commands)
-    assert {"demo", "status", "tools", "call", "run", "journal", "recover"} <= named
+    assert {
+        "demo",
+        "init",
+        "install",
+        "status",
+        "tools",
+        "call",
+        "run",
+        "journal",
+        "recover",
+        "approve",
+        "key",
+    } <= named
+    assert {"rounds", "show", "cases", "diff", "trajectory", "report", "gate", "watch", "gc", "export"} <= named
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])

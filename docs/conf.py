@@ -1,0 +1,66 @@
+"""Builds the documentation site with Sphinx: scripts/docs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from sphinx.application import Sphinx
+
+project = "ATK MCP"
+root_doc = "docs/README"
+extensions = ["myst_parser"]
+include_patterns = ["*.md", "docs/**.md", "skills/**.md"]
+exclude_patterns = [".*", "atk_mcp", "benchmarks", "build", "dist", "operations", "storage", "tests"]
+source_suffix = {".md": "markdown"}
+nitpicky = True
+
+myst_heading_anchors = 4
+myst_linkify_fuzzy_links = False
+
+html_theme = "furo"
+html_title = "ATK MCP"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+
+INDEXES = {root_doc, "docs/operations/README", "docs/decisions/README"}
+"""Pages whose lists of links are the navigation."""
+
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)#\s]+\.md)\)")
+
+
+def add_navigation(_app: Sphinx, docname: str, source: list[str]) -> None:
+    """Adds a table of contents for the links of each section of a page that is an index."""
+    if docname in INDEXES:
+        source[0] += "".join(_contents(source[0], os.path.dirname(docname)))
+
+
+def _contents(text: str, folder: str) -> Iterator[str]:
+    first, *rest = _SECTION.split(text)
+    for caption, part in [("", first), *zip(rest[::2], rest[1::2], strict=True)]:
+        pages = [os.path.normpath(os.path.join(folder, link)).removesuffix(".md") for link in _LINK.findall(part)]
+        entries = "\n".join(f"/{page}" for page in pages)
+        said = f":caption: {caption}\n" if caption else ""
+        yield f"\n```{{toctree}}\n:hidden:\n{said}\n{entries}\n```\n" if pages else ""
+
+
+def lead_to_first_page(app: Sphinx, problem: Exception | None) -> None:
+    """Writes the site's `index.html`, which leads to the first page."""
+    if problem is None:
+        page = f"{root_doc}.html"
+        with open(os.path.join(app.outdir, "index.html"), "w", encoding="utf-8") as file:
+            file.write(
+                f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{project}</title>'
+                f'<meta http-equiv="refresh" content="0; url={page}"><a href="{page}">{project}</a></html>\n'
+            )
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Has Sphinx call the functions of this file."""
+    app.connect("source-read", add_navigation)
+    app.connect("build-finished", lead_to_first_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
