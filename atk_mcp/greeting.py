@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 NAME = "atk"
 TITLE = "ATK"
@@ -85,7 +85,7 @@ class Greeting:
         method, params, number = message.get("method"), message.get("params", {}), message.get("id")
         if method == "notifications/initialized" and self.handshake_id is not None:
             return None, True
-        if not isinstance(params, dict) or isinstance(number, bool) or not isinstance(number, int | str):
+        if not isinstance(params, dict) or not _is_id(number):
             return None
         if self.handshake_id is None and _is_modern(params):
             return self._without_handshake(number, method)
@@ -122,6 +122,13 @@ class Greeting:
             return None
         self._modern = True
         return _answer(number, {**_KEPT, **found, "_meta": {f"{_META}serverInfo": self._about}}), False
+
+
+def _is_id(number: object) -> TypeGuard[int | str]:
+    """Whether an answer can be given under this id: half of a character's pair is text to JSON, but no Unicode."""
+    if isinstance(number, str):
+        return not any("\ud800" <= character <= "\udfff" for character in number)
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _is_modern(params: Mapping[str, Any]) -> bool:

@@ -6,11 +6,12 @@ never holds up the exit. Standard library only, so that a client can be greeted 
 
 from __future__ import annotations
 
+import json
 import os
 import queue
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Literal, Protocol
 
 MAX_LINE = 64 * 1024 * 1024
@@ -18,7 +19,29 @@ MAX_LINE = 64 * 1024 * 1024
 
 _CHUNK = 1 << 16
 
+_TOO_LONG = -32600
+"""JSON-RPC's code for what is no request."""
+
 End = Literal["ended", "lost"]
+
+
+class _LineTooLong(Exception):
+    """A line is longer than `MAX_LINE`."""
+
+
+def fill_closed() -> None:
+    """Opens what this process was started without: an empty stdin, a stdout and stderr that are thrown away.
+
+    Otherwise the next file or connection gets the number, and what reads stdin or prints would act on that.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as above
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as above
 
 
 class Greeter(Protocol):
@@ -85,14 +108,20 @@ class Pipes:
         self._writer.join(seconds)
 
     def _read(self) -> None:
-        for line in _lines_of(self._incoming):
-            with self._lock:
-                receiver = self._receiver
-                if receiver is None:
-                    self._greet(line)
-            if receiver is not None:
-                receiver.received(line)
-        self._tell("ended")
+        try:
+            for line in _lines_of(self._incoming):
+                with self._lock:
+                    receiver = self._receiver
+                    if receiver is None:
+                        self._greet(line)
+                if receiver is not None:
+                    receiver.received(line)
+        except _LineTooLong:
+            why = f"A line is longer than {MAX_LINE} bytes. The server ends: it cannot tell where the next begins."
+            error = {"code": _TOO_LONG, "message": why}
+            self.send(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
+        finally:  # whatever stopped the reading: a server that hears nothing any more must not go on
+            self._tell("ended")
 
     def _greet(self, line: bytes) -> None:
         greeted = self._greeter(line) if self._greeter else None
@@ -126,16 +155,26 @@ class Pipes:
 
 
 def _lines_of(descriptor: int) -> Iterator[bytes]:
-    """Yields the lines that are not blank, until the end or a line that is too long."""
+    """Yields the lines that are not blank, until the end.
+
+    Raises:
+        _LineTooLong: A line is longer than `MAX_LINE`.
+    """
     pending = bytearray()
-    with suppress(OSError):  # a descriptor that cannot be read has nothing more to say
-        while chunk := os.read(descriptor, _CHUNK):
-            pending += chunk
-            if b"\n" in chunk:
-                *whole, rest = bytes(pending).split(b"\n")
-                pending = bytearray(rest)
-                yield from (line for line in whole if line.strip())
-            elif len(pending) > MAX_LINE:
-                return
+    while chunk := _chunk_of(descriptor):
+        pending += chunk
+        if b"\n" in chunk:
+            *whole, rest = bytes(pending).split(b"\n")
+            pending = bytearray(rest)
+            yield from (line for line in whole if line.strip())
+        elif len(pending) > MAX_LINE:
+            raise _LineTooLong
     if pending.strip():
         yield bytes(pending)
+
+
+def _chunk_of(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:
+        return b""  # a descriptor that cannot be read has nothing more to say

@@ -10,7 +10,14 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from atk_mcp.greeting import Greeting
 from atk_mcp.pipes import End, Pipes
@@ -65,10 +72,14 @@ class Wire:
 
     def _read(self, line: bytes) -> SessionMessage | None:
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
+            message = None
+        # A request whose id is no id is a notification to the SDK, which would drop it in silence.
+        if message is None or (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
             self._pipes.send(_answer_to_garbage(line))
             return None
+        return SessionMessage(message)
 
     def _finish(self, end: End) -> None:
         if end == "lost":
@@ -92,7 +103,9 @@ def _answer_to_garbage(line: bytes) -> bytes:
         code, message, given = PARSE_ERROR, "This line is not JSON.", None
     else:
         code = INVALID_REQUEST
-        message = "This is not a JSON-RPC 2.0 message: one object a line, params an object."
+        message = (
+            "This is not a JSON-RPC 2.0 message: one object a line, params an object, id a string or a whole number."
+        )
         given = value.get("id") if isinstance(value, dict) else None
     usable = given if isinstance(given, str | int) and not isinstance(given, bool) else None
     return json.dumps({"jsonrpc": "2.0", "id": usable, "error": {"code": code, "message": message}}).encode()

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
 from atk_mcp.greeting import Greeting
+from atk_mcp.pipes import Pipes
 from tests.atk_mcp.test_server import give_up_once_it_runs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -196,22 +198,90 @@ def test_every_line_on_stdout_is_a_message(server, tmp_path):
     assert b"a stray print must not reach the client" in server.stderr.read()
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "number"),
-    [
-        (b"nonsense", -32700, None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": [1]}', -32600, 7),
-        (b'[{"jsonrpc": "2.0", "id": 8, "method": "ping"}]', -32600, None),
-        (b"[" * 5000, -32700, None),
-    ],
-)
-def test_a_line_that_is_no_message_is_answered(server, line, code, number):
+HALF = "\ud800"
+"""Half of a character: text to JSON, but nothing that can be sent."""
+
+NO_MESSAGES = [
+    (b"nonsense", -32700, None),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": [1]}', -32600, 7),
+    (b'[{"jsonrpc": "2.0", "id": 8, "method": "ping"}]', -32600, None),
+    (b"[" * 5000, -32700, None),
+    (b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": true, "method": "tools/list"}', -32600, None),
+    (json.dumps({"jsonrpc": "2.0", "id": HALF, "method": "ping"}).encode(), -32600, HALF),
+]
+
+
+def test_a_line_that_is_no_message_is_answered(server):
     initialize(server)
-    server.stdin.write(line + b"\n")
-    answer = receive(server)
-    assert (answer["id"], answer["error"]["code"]) == (number, code)
+    for line, code, number in NO_MESSAGES:
+        server.stdin.write(line + b"\n")
+        answer = receive(server)
+        assert (answer["id"], answer["error"]["code"]) == (number, code)
     send(server, {"id": 9, "method": "ping"})
     assert receive(server) == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+def test_an_id_that_cannot_be_sent_is_left_to_the_sdk_which_refuses_it():
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    for method, params in (("initialize", hello), ("server/discover", {"_meta": MODERN})):
+        request = {"jsonrpc": "2.0", "id": HALF, "method": method, "params": params}
+        assert Greeting([], "1.2.3")(json.dumps(request).encode()) is None
+        assert Greeting([], "1.2.3")(json.dumps(request | {"id": "\U0001f600"}).encode()) is not None
+
+
+def wired(greeter=None):
+    """A wire on pipes. Returns it with the client's end to write and the one to read."""
+    (incoming, to_server), (from_server, outgoing) = os.pipe(), os.pipe()
+    pipes = Pipes(incoming, outgoing, greeter)
+    pipes.start()
+    return pipes, to_server, from_server
+
+
+class Ends:
+    """A server's end of the wire that waits for the wire's end."""
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    def received(self, line):
+        raise RuntimeError(f"nobody is to receive {line!r}")
+
+    def over(self, end):
+        assert end == "ended"
+        self.ended.set()
+
+
+def test_a_line_without_end_is_told_and_ends_the_wire(monkeypatch):
+    monkeypatch.setattr("atk_mcp.pipes.MAX_LINE", 100_000)
+    pipes, to_server, from_server = wired()
+    server = Ends()
+    pipes.attach(server)
+    for _ in range(2):
+        os.write(to_server, b"x" * 60_000)
+    assert server.ended.wait(LONG)
+    answer = json.loads(os.read(from_server, 1000))
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert "100000 bytes" in answer["error"]["message"]
+
+
+def test_a_wire_that_breaks_down_while_reading_ends_instead_of_going_deaf(monkeypatch):
+    broken = []
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+    pipes, to_server, _ = wired()
+    server = Ends()
+    pipes.attach(server)
+    os.write(to_server, b"{}\n")
+    assert server.ended.wait(LONG)
+    pipes._reader.join(LONG)
+    assert [(told.exc_type, str(told.exc_value)) for told in broken] == [(RuntimeError, "nobody is to receive b'{}'")]
+
+
+def test_a_server_started_without_stdin_ends_as_when_a_client_hangs_up():
+    bare = "import os; os.close(0); os.close(1); from atk_mcp.__main__ import main; main([])"
+    told = subprocess.run([sys.executable, "-c", bare], stderr=subprocess.PIPE, cwd=ROOT, timeout=LONG, check=False)
+    assert (told.returncode, told.stderr) == (0, b"")
 
 
 @pytest.mark.anyio
