@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import atk_mcp
 from atk_mcp import snapshot
 from atk_mcp.greeting import Greeting
-from atk_mcp.pipes import Pipes
+from atk_mcp.pipes import Pipes, fill_closed
 from atk_mcp.platforms import refusal
 from atk_mcp.toolsets import Offer, UnknownToolset
 
@@ -39,6 +39,7 @@ to look into a project from a terminal, use `atk --help`.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the client hangs up. Returns only when there was nothing to serve."""
+    fill_closed()
     if (why := refusal()) is not None:
         sys.stderr.write(f"atk-mcp: {why}\n")
         return USAGE
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     http = parser.add_argument_group("one long-lived server instead, on 127.0.0.1 and nowhere else")
     http.add_argument("--http", action="store_true", help="serve Streamable HTTP until Ctrl-C or SIGTERM")
-    http.add_argument("--port", type=int, default=PORT, help=f"default {PORT}; 0 takes any that is free")
+    http.add_argument("--port", type=int, help=f"default {PORT}; 0 takes any that is free")
     http.add_argument("--token-file", metavar="FILE", help="default: atk/http-token in your configuration folder")
     http.add_argument(
         "--project", metavar="DIR", help="what calls without project_path are about (default: they are refused)"
@@ -64,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.version:
         sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
         return OK
+    for option in () if given.http else ("port", "token_file", "project"):
+        if getattr(given, option) is not None:
+            parser.error(
+                f"--{option.replace('_', '-')} goes with --http; a server over stdio works where it is started."
+            )
     gc.disable()  # loading allocates much and frees nothing; the server turns it on again
     try:
         offer = snapshot.offer(toolsets=given.toolsets, read_only=given.read_only)
@@ -87,11 +93,12 @@ def _serve_http(given: argparse.Namespace, offer: Offer) -> int:
     from atk_mcp.tokens import made_or_known  # noqa: PLC0415 - as above
     from storage.errors import AtkError  # noqa: PLC0415 - as above
 
+    token_file = given.token_file and os.path.abspath(os.path.expanduser(given.token_file))  # seen from here
     try:
         if given.project is not None:
             os.chdir(os.path.expanduser(given.project))
-        opened = listening(given.port)
-        token = made_or_known(given.token_file)
+        opened = listening(PORT if given.port is None else given.port)
+        token = made_or_known(token_file)
     except AtkError as error:
         return refused(error, as_json=False)
     except OSError as error:

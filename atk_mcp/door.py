@@ -63,8 +63,10 @@ class Door:
     Refuses with 421 another Host, with 403 another Origin, with 401 no or another token, with 404 another path.
     """
 
-    def __init__(self, inside: App, port: int, token: str) -> None:
+    def __init__(self, inside: App, port: int, token: str, admit: Callable[[Scope], None] = lambda _: None) -> None:
+        """Takes what is behind the door, the port it is at, the token, and who is to be told of each request let in."""
         self._inside = inside
+        self._admit = admit
         self._hosts = frozenset(f"{host}:{port}".encode() for host in HOSTS)
         self._origins = frozenset(b"http://" + host for host in self._hosts)
         self._token = token.encode()
@@ -75,7 +77,10 @@ class Door:
             raise RuntimeError(f"The HTTP server serves no {scope['type']}.")
         refused = self.refusal(scope["path"], scope["headers"])
         if refused is None:
-            await self._inside(scope, receive, send)
+            self._admit(scope)
+            # No events are kept that a client could go on from: it gets a stream that begins now.
+            headers = [header for header in scope["headers"] if header[0] != b"last-event-id"]
+            await self._inside({**scope, "headers": headers}, receive, send)
         else:
             await _say(send, *refused)
 

@@ -35,5 +35,12 @@ def refuse_unnamed(operation: str, arguments: Mapping[str, Any]) -> None:
         ProjectNotNamed: The call would be about wherever the server happens to have been started.
     """
     given = arguments.get(FIELD)
-    if not isinstance(given, str) or not os.path.isabs(os.path.expanduser(given)):
+    if not isinstance(given, str) or not _is_absolute(given):
         raise ProjectNotNamed(operation=operation, given=None if given is None else str(given)[:200])
+
+
+def _is_absolute(path: str) -> bool:
+    try:
+        return os.path.isabs(os.path.expanduser(path))
+    except ValueError:  # no path at all: it names a user with a zero byte
+        return False

@@ -20,6 +20,7 @@ from atk_mcp.door import ADDRESS, PATH, Door
 from atk_mcp.offering import NOTHING, Additions
 from atk_mcp.pipes import MAX_LINE
 from atk_mcp.server import LAST_SECONDS, LazyOperations, build_server, stop_on_signal
+from atk_mcp.strangers import BACKLOG, Connection, admit
 from atk_mcp.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS = 1
 """How long answers under way may take to reach their clients once the server ends."""
+
+_KEPT_SECONDS = 120
+"""How long a connection may idle: longer than clients keep theirs (90 s at most), so that none sends a call into a
+connection that the server is just closing."""
 
 
 def run(opened: socket.socket, token: Token, offer: Offer, *, home: bool, more: Additions = NOTHING) -> None:
@@ -45,13 +50,23 @@ def run(opened: socket.socket, token: Token, offer: Offer, *, home: bool, more: 
     calls = Calls(strict=os.environ.get("ATK_STRICT_RESULTS") == "1")
     operations = LazyOperations()
     server = build_server(operations, offer=offer, calls=calls, more=more, home=home)
-    anyio.run(partial(serve, server, calls, opened, token, ready=operations.warm_up))
+
+    def stands() -> None:
+        os.dup2(2, 1)  # the address is all that stdout is for
+        operations.warm_up()
+
+    anyio.run(partial(serve, server, calls, opened, token, ready=stands))
     sys.stderr.flush()
     os._exit(0)  # a worker thread left behind would otherwise hold the process
 
 
 class _Web(uvicorn.Server):
-    """Uvicorn without hands on the process's signals."""
+    """Uvicorn without hands on the process's signals, that takes connections in small helpings from a long queue."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for opened in sockets or ():
+            opened.listen()  # again: asyncio has made the queue as short as a helping, and who finds it full waits 1 s
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,12 +90,17 @@ async def serve(  # noqa: PLR0913 - what a server is made of
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_LINE)
     web = _Web(
         uvicorn.Config(
-            Door(sessions.asgi_app, port, token.secret),
-            lifespan="off",
+            Door(sessions.asgi_app, port, token.secret, admit),
+            http=Connection,
             ws="none",
+            lifespan="off",
+            backlog=BACKLOG,
+            proxy_headers=False,
+            server_header=False,
+            log_config=None,
             log_level="critical",
             access_log=False,
-            server_header=False,
+            timeout_keep_alive=_KEPT_SECONDS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
     )
@@ -99,8 +119,8 @@ async def serve(  # noqa: PLR0913 - what a server is made of
 def _tell(port: int, token: Token) -> None:
     say(f"http://{ADDRESS}:{port}{PATH}")
     sys.stdout.flush()
-    complain(f"ATK serves there, for this user of this machine. The token is in {token.path}.")
-    if token.fresh:
-        complain(f"It was made just now and is not shown again: {token.secret}")
-    complain("Clients send it as `Authorization: Bearer TOKEN`. Ctrl-C ends the server.")
+    complain(f"ATK serves there, for this user of this machine. The token is in {token.path}, for nobody else to read.")
+    complain(
+        "`atk install --http` and `atk install --client NAME --http` bring it to a client. Ctrl-C ends the server."
+    )
     sys.stderr.flush()

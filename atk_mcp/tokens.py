@@ -36,13 +36,13 @@ class Token:
 
     secret: str
     path: str
-    fresh: bool
-    """Whether it was made just now, and nobody has seen it yet."""
 
 
 def token_path() -> str:
     """Returns where the user's token lies: `atk/http-token` in the user's configuration folder."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):  # to be ignored, says the XDG base directory specification
+        base = os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "atk", "http-token")
 
 
@@ -58,18 +58,19 @@ def made_or_known(path: str | None = None) -> Token:
     place = os.path.abspath(os.path.expanduser(path or token_path()))
     if not os.path.lexists(place):
         with suppress(FileExistsError):  # another server was first, and its token counts
-            return _made(place)
-    return Token(_read(place), place, fresh=False)
+            return Token(_made(place), place)
+    return Token(_read(place), place)
 
 
-def _made(place: str) -> Token:
+def _made(place: str) -> str:
     secret = secrets.token_urlsafe(_BYTES)
     draft = f"{place}.{secrets.token_hex(4)}"
     try:
         os.makedirs(os.path.dirname(place), mode=_FOLDER_MODE, exist_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE), "w") as file:
-            file.write(secret + "\n")
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
+            with os.fdopen(opened, "w") as file:
+                file.write(secret + "\n")
             os.link(draft, place)  # whole or not at all, and never over another one
         finally:
             os.unlink(draft)
@@ -77,7 +78,7 @@ def _made(place: str) -> Token:
         raise
     except OSError as error:
         raise TokenUnusable(path=place, reason=error.strerror or str(error)) from error
-    return Token(secret, place, fresh=True)
+    return secret
 
 
 def _read(place: str) -> str:

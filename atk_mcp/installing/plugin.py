@@ -23,7 +23,9 @@ _DESCRIPTION = "Makes an existing agent better with proof and without losing any
 
 def home() -> str:
     """Returns the folder of the marketplace: beside other programs' data, and not in any project."""
-    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(data):  # to be ignored, says the XDG base directory specification
+        data = os.path.join(os.path.expanduser("~"), ".local", "share")
     return os.path.join(data, "atk", "codex-marketplace")
 
 

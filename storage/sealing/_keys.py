@@ -69,7 +69,9 @@ def key_home() -> str:
     """Returns the folder of the user's keys: `ATK_KEY_HOME`, else `atk/keys` in the user's configuration folder."""
     if given := os.environ.get(KEY_HOME):
         return os.path.abspath(os.path.expanduser(given))
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):  # to be ignored, says the XDG base directory specification; it may lie in a project
+        base = os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "atk", "keys")
 
 

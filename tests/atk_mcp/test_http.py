@@ -119,11 +119,10 @@ def test_a_header_said_twice_lets_nobody_in():
 def test_a_token_is_made_once_for_its_owner_only(tmp_path):
     place = tmp_path / "atk" / "token"
     made = tokens.made_or_known(str(place))
-    assert (made.fresh, len(made.secret)) == (True, 43)
+    assert (made.path, len(made.secret)) == (str(place), 43)
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-    known = tokens.made_or_known(str(place))
-    assert (known.secret, known.fresh) == (made.secret, False)
+    assert tokens.made_or_known(str(place)) == made
     assert os.listdir(place.parent) == ["token"]
 
 

@@ -61,7 +61,7 @@ async def served():
     server = build_server(OPERATIONS, offer=offer, calls=calls)
     with anyio.fail_after(LONG):
         async with anyio.create_task_group() as tasks:
-            token = Token("secret", "/token", fresh=False)
+            token = Token("secret", "/token")
             tasks.start_soon(partial(serve, server, calls, opened, token, ready=ready.set, stop=stop))
             await ready.wait()
             yield f"http://127.0.0.1:{opened.getsockname()[1]}{PATH}", enough
