@@ -138,8 +138,9 @@ def _more(said: Said) -> dict[str, Any]:
 def from_openai_messages(messages: Iterable[Mapping[str, Any]], *, state: str = "unknown") -> EventLog:
     """Returns the log of messages: each text, reasoning, call and result as an event of its own.
 
-    What one message of the agent holds shares a group. A call id that comes again gets `~2` and so on, and its result with it; what the
-    format has and an event does not stays in the attribute `openai`, so that `openai_messages` gives the same again.
+    What one message of the agent holds shares a group. A call id that comes again gets `~2` and so on, and its result
+    with it; what the format has and an event does not stays in the attribute `openai`, so that `openai_messages` gives
+    the same again.
 
     Args:
         messages: Messages of chat completions, in order.
