@@ -4,44 +4,54 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from atk_mcp.people.attempts import found_record
 from atk_mcp.people.tables import as_json
 from atk_mcp.terminal import say
+from operations.importers.event_logs import log_of
+from operations.trajectories.metrics.registry import measured
 from storage.project import Project
 
 _CUT = 300
-_OWN = ("kind", "type", "name", "role", "seq", "at", "turn", "call_id", "id")
+_OWN = ("kind", "type", "name", "role", "seq", "at", "turn", "call_id", "id", "locator")
+_CONTENTS = ("content", "arguments", "input", "output", "prompt")
 
 
 def trajectory(given: argparse.Namespace, root: str) -> int:
-    """Prints the events of a Record.
+    """Prints the events of a Record, and the metrics that are known of it.
 
     Raises:
         UnknownObject: There is no such Record.
+        LogNotWhole: Another version of ATK stored its log.
     """
     record = found_record(Project.open(root), given.record_id)
-    log = record.get("log") or {}
-    events = list(record.get("events") or log.get("events") or ())
+    log = log_of(record)
+    found = measured(log, stated=record.get("metrics") or {})
     if given.json:
-        as_json({"record_id": record["id"], "events": events})
+        known = {name: one.value for name, one in found.items() if one.value is not None}
+        unknown = {name: one.unknown for name, one in found.items() if one.value is None}
+        as_json({"record_id": record["id"], **log.as_stored(), "metrics": known, "metrics_unknown": unknown})
         return 0
     for name in ("input", "output"):
         said = record.get(name)
         value = said.get("value") if isinstance(said, dict) and "status" in said else said
         if value is not None:
             say(f"{name}: {_cut(value, whole=given.whole)}")
-    if not events:
+    if not len(log):
         say("No event is recorded: the agent wrote no events file, or the export has none.")
-    for number, event in enumerate(events):
+    for number, event in enumerate(log):
         say(f"{number:>4}  {_event(event, whole=given.whole)}")
+    if len(log):
+        say(", ".join(f"{name} {one.value:.6g}" for name, one in found.items() if one.value is not None))
     return 0
 
 
-def _event(event: dict[str, Any], *, whole: bool) -> str:
+def _event(event: Mapping[str, Any], *, whole: bool) -> str:
     head = " ".join(str(event[name]) for name in ("kind", "type", "role", "name") if event.get(name))
-    rest = {k: v for k, v in event.items() if k not in _OWN and v not in (None, {}, [], "")}
+    shown = {name: event[name].get("value") for name in _CONTENTS if event.get(name)}
+    rest = {k: v for k, v in {**event, **shown}.items() if k not in _OWN and v not in (None, {}, [], "")}
     said = _cut(rest, whole=whole) if rest else ""
     return f"{head or 'event':<28} {said}".rstrip()
 
