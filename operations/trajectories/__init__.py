@@ -3,6 +3,6 @@
 Importing this loads the standard library only.
 """
 
-from operations.trajectories.log import EventLog, LogProblem
+from operations.trajectories.log import EventLog, LogProblem, content
 
-__all__ = ["EventLog", "LogProblem"]
+__all__ = ["EventLog", "LogProblem", "content"]

@@ -224,6 +224,16 @@ def _as_problem() -> Iterator[None]:
         raise LogProblem(str(problem)) from None
 
 
+def content(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """Returns a value as events hold content: with what is known of it. None is null, which is said to be nothing.
+
+    What is not known has the status `not_exported`, which only whoever writes the event can tell.
+    """
+    if value is None:
+        return {"status": "null"}
+    return {"status": "empty"} if value == "" else {"status": "value", "value": value}
+
+
 def verified(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yields the bodies of chained lines, one at a time, each once its hash is found right.
 

@@ -53,9 +53,9 @@ def _unanswered_call_rate(episode: Episode) -> Measurement:
 
 
 def _error_recovery_rate(episode: Episode) -> Measurement:
-    last_good = {call.name: place for place, call in enumerate(episode.calls) if call.failed is False}
-    failures = [(place, call) for place, call in enumerate(episode.calls) if call.failed]
-    return share((last_good.get(call.name, -1) > place for place, call in failures), "no call failed")
+    last_good = {call.name: call.event["seq"] for call in episode.calls if call.failed is False}
+    failures = [(call.name, call.result["seq"]) for call in episode.calls if call.result and call.failed]
+    return share((last_good.get(name, -1) > seq for name, seq in failures), "no call failed")
 
 
 def _tool_calls(episode: Episode) -> Measurement:
@@ -112,8 +112,8 @@ CALLS = (
         unit="share, 0 to 1",
         direction="higher",
         inputs=("errors of results",),
-        formula="Failed calls after which a later call of the same tool came to a result without an error, over failed "
-        "calls.",
+        formula="Failed calls after whose error the same tool was called and came to a result without an error, over "
+        "failed calls.",
         unknown="No call failed: then there was nothing to recover from.",
         source="Recoveries over errors, as agent benchmarks have it; by typed errors instead of words in texts.",
         measure=_error_recovery_rate,

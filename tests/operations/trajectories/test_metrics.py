@@ -113,6 +113,16 @@ def test_a_failure_is_recovered_from_by_a_later_success_of_the_same_tool_only():
         assert measured(log_of(*calls), names=["error_recovery_rate"])["error_recovery_rate"].value == value
 
 
+def test_a_call_that_was_made_before_the_failure_was_known_is_no_recovery():
+    log = EventLog()
+    for call_id in "ab":
+        log.append({"kind": "tool_call", "call_id": call_id, "name": "find", "arguments": content({}), "group": "g"})
+    error = {"kind": "timeout"}
+    log.append({"kind": "tool_result", "call_id": "a", "content": {"status": "null"}, "error": error})
+    log.append({"kind": "tool_result", "call_id": "b", "content": content("x")})
+    assert measured(log)["error_recovery_rate"] == Measurement(0.0, of=1)
+
+
 def test_steps_count_what_was_written_between_what_was_given():
     one = ("find", {}, "x")
     for calls, steps in (([], 1), ([one], 2), ([one, one], 3)):
