@@ -36,10 +36,11 @@ _LINK = re.compile(r"\]\(([^)#\s]+\.md)\)")
 def add_navigation(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Adds a table of contents for the links of each section of a page that is an index."""
     if docname in INDEXES:
-        source[0] += "".join(_contents(source[0], os.path.dirname(docname)))
+        source[0] += "".join(contents_of(source[0], os.path.dirname(docname)))
 
 
-def _contents(text: str, folder: str) -> Iterator[str]:
+def contents_of(text: str, folder: str) -> Iterator[str]:
+    """Yields a table of contents for what comes before the first section, and one for each section with links."""
     first, *rest = _SECTION.split(text)
     for caption, part in [("", first), *zip(rest[::2], rest[1::2], strict=True)]:
         pages = [os.path.normpath(os.path.join(folder, link)).removesuffix(".md") for link in _LINK.findall(part)]
