@@ -1,5 +1,6 @@
 """One server over HTTP: who is let in, that it serves several clients and projects in both eras, and how it ends."""
 
+import asyncio
 import json
 import os
 import signal
@@ -150,6 +151,21 @@ def test_a_port_that_is_taken_is_refused_and_only_this_machine_is_listened_on():
             listening(port)
     with pytest.raises(PortTaken):
         listening(70_000)
+
+
+@pytest.mark.anyio
+async def test_an_answer_waits_for_no_acknowledgement_of_its_first_part():
+    taken = asyncio.Queue()
+
+    async def take(_, writer):
+        await taken.put(writer)
+
+    with listening(0) as opened:
+        async with await asyncio.start_server(take, sock=opened):
+            with socket.create_connection(opened.getsockname()):
+                server_end = await taken.get()
+                assert server_end.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                server_end.close()
 
 
 def test_without_a_token_nothing_is_answered(server):
