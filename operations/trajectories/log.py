@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from operations.trajectories.form import problem_of, problem_of_tools
@@ -20,6 +19,7 @@ FORMAT = 1
 
 STATES = frozenset({"running", "completed", "failed", "cancelled", "interrupted", "unknown"})
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _OPENING = hashlib.sha256(b"atk event log 1").hexdigest()
 
 
@@ -201,8 +201,10 @@ class EventLog:
             raise LogProblem(f"{end.get('state')!r} is no state of a run")
         if not isinstance(reason := end.get("reason"), str | None):
             raise LogProblem(f"the reason of an end is a text, and this is {str(reason)[:40]!r}")
-        with _as_problem():
+        try:
             self._order.finish()
+        except ValueError as problem:
+            raise LogProblem(str(problem)) from None
         self.state, self.end_reason = str(end["state"]), reason
 
     def _add(self, event: Mapping[str, Any], *, parents_first: bool = False) -> None:
@@ -211,17 +213,11 @@ class EventLog:
         if problem := problem_of(given):
             raise LogProblem(f"event {place}{problem}" if problem[0] in ",:" else f"event {place} {problem}")
         copied = json.loads(canonical(given))
-        with _as_problem():
+        try:
             self._order.take(copied, parents_first=parents_first)
+        except ValueError as problem:
+            raise LogProblem(str(problem)) from None
         self._events.append(copied)
-
-
-@contextmanager
-def _as_problem() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as problem:
-        raise LogProblem(str(problem)) from None
 
 
 def content(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -262,7 +258,7 @@ def canonical(value: object) -> str:
         LogProblem: It cannot be said in JSON.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _CANONICAL(value)
     except (TypeError, ValueError, RecursionError) as problem:
         raise LogProblem(f"an event is JSON, and this is not: {problem}") from None
 
