@@ -211,7 +211,9 @@ class Loop:
         self.story.tell(
             "Protected is every Case that no Issue names, whatever the file says; a kept candidate's targets join them."
         )
-        self.story.tell("Each look at a target is tested at a part of alpha, the first at half; the end at alpha itself.")
+        self.story.tell(
+            "Each look at a target is tested at a part of alpha, the first at half; the end at alpha itself."
+        )
         run = await self.session.follow(frozen, "run_evaluation")
         self.sides[self.current] = await self._judged(run, "B0, run anew under the plan")
 
