@@ -90,15 +90,15 @@ def _serve_http(given: argparse.Namespace, offer: Offer) -> int:
     """Serves over HTTP until it is asked to end. Returns only when it cannot."""
     from atk_mcp.door import listening  # noqa: PLC0415 - a server over stdio needs none of it
     from atk_mcp.exits import refused  # noqa: PLC0415 - as above
-    from atk_mcp.tokens import made_or_known  # noqa: PLC0415 - as above
+    from atk_mcp.tokens import made_or_known, token_place  # noqa: PLC0415 - as above
     from storage.errors import AtkError  # noqa: PLC0415 - as above
 
-    token_file = given.token_file and os.path.abspath(os.path.expanduser(given.token_file))  # seen from here
+    place = token_place(given.token_file)  # as seen from here, not from the project
     try:
         if given.project is not None:
             os.chdir(os.path.expanduser(given.project))
         opened = listening(PORT if given.port is None else given.port)
-        token = made_or_known(token_file)
+        token = made_or_known(place)
     except AtkError as error:
         return refused(error, as_json=False)
     except OSError as error:

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from atk_mcp.exits import OK, REFUSED, project_folder, refused
-from atk_mcp.installing.clients import CLIENT_NAMES
+from atk_mcp.exits import OK, REFUSED, USAGE, project_folder, refused
+from atk_mcp.installing.clients import CLIENT_NAMES, Running
+from atk_mcp.terminal import complain
 from storage.errors import AtkError
 
 Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
@@ -21,6 +22,11 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
     )
     install.add_argument("--codex", default="codex", metavar="PATH", help="the Codex program (default: from PATH)")
     install.add_argument("--env", action="append", default=[], metavar="NAME", help="a variable that the agent needs")
+    install.add_argument("--http", action="store_true", help="reach the server of `atk-mcp --http`, start none")
+    install.add_argument(
+        "--port", type=int, metavar="N", help="with --http: where it listens (default: its own default)"
+    )
+    install.add_argument("--token-file", metavar="FILE", help="with --http: its token (default: its own default)")
     install.add_argument("--dry-run", action="store_true", help="show what would be done")
     install.add_argument("--uninstall", action="store_true", help="take it away again")
     install.set_defaults(command=_install)
@@ -54,7 +60,14 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
 def _install(given: argparse.Namespace) -> int:
     from atk_mcp.installing.run import Wanted, install  # noqa: PLC0415 - nothing else needs it
 
+    if given.http and given.env:
+        complain("atk install: --env goes without --http: such a server sees what it was started with.")
+        return USAGE
+    if not given.http and (given.port is not None or given.token_file is not None):
+        complain("atk install: --port and --token-file go with --http.")
+        return USAGE
     wanted = Wanted(
+        running=_running(given) if given.http else None,
         client=given.client,
         codex=given.codex,
         variables=tuple(given.env),
@@ -66,6 +79,15 @@ def _install(given: argparse.Namespace) -> int:
     except AtkError as error:
         return refused(error, as_json=False)
     return OK
+
+
+def _running(given: argparse.Namespace) -> Running:
+    from atk_mcp.__main__ import PORT  # noqa: PLC0415 - nothing else needs it
+    from atk_mcp.door import ADDRESS, PATH  # noqa: PLC0415 - as above
+    from atk_mcp.tokens import token_place  # noqa: PLC0415 - as above
+
+    port = PORT if given.port is None else given.port
+    return Running(f"http://{ADDRESS}:{port}{PATH}", token_place(given.token_file))
 
 
 def _approve(given: argparse.Namespace) -> int:

@@ -46,6 +46,11 @@ def token_path() -> str:
     return os.path.join(base, "atk", "http-token")
 
 
+def token_place(path: str | None = None) -> str:
+    """Returns the absolute path of a token's file: the one given, as seen from the working folder, or the user's."""
+    return os.path.abspath(os.path.expanduser(path or token_path()))
+
+
 def made_or_known(path: str | None = None) -> Token:
     """Returns the token in a file, made now where there is none.
 
@@ -55,7 +60,7 @@ def made_or_known(path: str | None = None) -> Token:
     Raises:
         TokenUnusable: It cannot be read or written, others may read it, or it is no token.
     """
-    place = os.path.abspath(os.path.expanduser(path or token_path()))
+    place = token_place(path)
     if not os.path.lexists(place):
         with suppress(FileExistsError):  # another server was first, and its token counts
             return Token(_made(place), place)

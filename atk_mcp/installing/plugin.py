@@ -18,6 +18,13 @@ MARKETPLACE = "atk-local"
 PLUGIN = "atk"
 SELECTOR = f"{PLUGIN}@{MARKETPLACE}"
 _ROOT = f"plugins/{PLUGIN}"
+_HOW: Mapping[str, Any] = {
+    "required": True,
+    "startup_timeout_sec": 60,
+    "tool_timeout_sec": 600,
+    # `codex exec` asks nobody and refuses what runs the target or moves files.
+    "default_tools_approval_mode": "approve",
+}
 _DESCRIPTION = "Makes an existing agent better with proof and without losing anything."
 
 
@@ -41,17 +48,22 @@ def server_entry(command: Sequence[str], variables: Sequence[str]) -> dict[str, 
         "command": command[0],
         "args": list(command[1:]),
         "env": {PLUGIN_VERSION: atk_mcp.__version__},
-        "required": True,
-        "startup_timeout_sec": 60,
-        "tool_timeout_sec": 600,
-        # `codex exec` asks nobody and refuses what runs the target or moves files.
-        "default_tools_approval_mode": "approve",
+        **_HOW,
     }
     return entry | ({"env_vars": list(variables)} if variables else {})
 
 
-def files(command: Sequence[str], variables: Sequence[str]) -> dict[str, bytes]:
-    """Returns the plugin's and the marketplace's own files: path below the marketplace → content."""
+def http_entry(url: str, token_variable: str) -> dict[str, Any]:
+    """Returns the table of a server that runs already. Codex reads the token from the variable when it starts."""
+    return {"url": url, "bearer_token_env_var": token_variable, **_HOW}
+
+
+def files(entry: Mapping[str, Any]) -> dict[str, bytes]:
+    """Returns the plugin's and the marketplace's own files, by their paths below the marketplace.
+
+    Args:
+        entry: The server's table.
+    """
     manifest = {
         "name": PLUGIN,
         "version": atk_mcp.__version__,
@@ -82,7 +94,7 @@ def files(command: Sequence[str], variables: Sequence[str]) -> dict[str, bytes]:
     return {
         ".agents/plugins/marketplace.json": _json(market),
         f"{_ROOT}/.codex-plugin/plugin.json": _json(manifest),
-        f"{_ROOT}/.mcp.json": _json({"mcpServers": {"atk": server_entry(command, variables)}}),
+        f"{_ROOT}/.mcp.json": _json({"mcpServers": {"atk": entry}}),
     }
 
 

@@ -7,12 +7,13 @@ import shlex
 import shutil
 import subprocess  # noqa: TID251 - Codex's own commands, never the target's
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import atk_mcp
 from atk_mcp.installing import plugin
-from atk_mcp.installing.clients import CLIENTS, shown
+from atk_mcp.installing.clients import CLIENTS, TOKEN_VARIABLE, Running, how_to_reach, reached, shown
 from atk_mcp.terminal import complain, say
 from storage.errors import AtkError
 
@@ -37,7 +38,7 @@ class CodexMissing(AtkError):
 class CodexFailed(AtkError):
     """A command of Codex ended badly. What was written before it stays, and the same call may be made again."""
 
-    message = "`{command}` ended with status {status}: {said}"
+    message = "`{command}` ended with status {status}: {said}. Put right what it says, and run the same command again."
     command: str
     status: int
     said: str
@@ -53,6 +54,8 @@ class Wanted:
     """Names of variables that the server, and so the agent, is to see: clients pass on few by themselves."""
     dry_run: bool = False
     uninstall: bool = False
+    running: Running | None = None
+    """The server that the client is to reach over HTTP, instead of starting its own."""
 
 
 def install(wanted: Wanted) -> None:
@@ -64,12 +67,18 @@ def install(wanted: Wanted) -> None:
     """
     command = plugin.server_command(os.path.dirname(sys.executable), sys.executable)
     if wanted.client != "codex":
-        say(shown(CLIENTS[wanted.client], command, wanted.variables))
+        client = CLIENTS[wanted.client]
+        say(reached(client, wanted.running) if wanted.running else shown(client, command, wanted.variables))
         return
+    entry = (
+        plugin.http_entry(wanted.running.url, TOKEN_VARIABLE)
+        if wanted.running
+        else plugin.server_entry(command, wanted.variables)
+    )
     folder = plugin.home()
     steps = _removing() if wanted.uninstall else _adding(folder)
     if wanted.dry_run:
-        _tell(wanted, folder, command, steps)
+        _tell(wanted, folder, entry, steps)
         return
     codex = shutil.which(wanted.codex)
     if codex is None:
@@ -80,11 +89,14 @@ def install(wanted: Wanted) -> None:
     if (warning := _not_apart()) is not None:
         complain(warning)
     before = plugin.installed_version(folder)
-    plugin.write(folder, plugin.files(command, wanted.variables))
+    plugin.write(folder, plugin.files(entry))
     for step in steps:
         _codex(codex, step)
     how = f"{before} is replaced by {atk_mcp.__version__}" if before else f"{atk_mcp.__version__} is installed"
-    say(f"ATK's plugin {how}. It starts {shlex.join(command)}.")
+    does = f"reaches {wanted.running.url}" if wanted.running else f"starts {shlex.join(command)}"
+    say(f"ATK's plugin {how}. It {does}.")
+    if wanted.running:
+        say(how_to_reach(wanted.running))
     say("Start Codex in the project's folder and say: $atk:atk-init. `atk install --uninstall` takes it away.")
 
 
@@ -96,10 +108,10 @@ def _removing() -> list[list[str]]:
     return [["plugin", "remove", plugin.SELECTOR], ["plugin", "marketplace", "remove", plugin.MARKETPLACE]]
 
 
-def _tell(wanted: Wanted, folder: str, command: Sequence[str], steps: Sequence[Sequence[str]]) -> None:
+def _tell(wanted: Wanted, folder: str, entry: Mapping[str, Any], steps: Sequence[Sequence[str]]) -> None:
     say("Nothing is changed. This is what would be done:")
     if not wanted.uninstall:
-        for path, data in plugin.files(command, wanted.variables).items():
+        for path, data in plugin.files(entry).items():
             say(f"\nwrite {os.path.join(folder, path)}")
             say(data.decode().rstrip())
         say(f"\ncopy the Skills from {plugin.skills()}")

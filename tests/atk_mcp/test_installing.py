@@ -2,17 +2,20 @@
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import atk_mcp
-from atk_mcp import greeting, inspector
+from atk_mcp import greeting, inspector, tokens
 from atk_mcp.doctor import diagnosed
 from atk_mcp.installing import plugin
-from atk_mcp.installing.clients import CLIENT_NAMES
+from atk_mcp.installing.clients import CLIENT_NAMES, TOKEN_VARIABLE
+from tests.atk_mcp.test_http import started
 from tests.support.codexlab.driver import CodexLab
 from tests.support.codexlab.script import offered_namespace
 
@@ -133,6 +136,87 @@ def test_lines_of_another_client_are_json_that_starts_the_server(client, capsys)
     assert os.path.isabs(servers["atk"]["command"])
     assert "API_KEY" in servers["atk"]["env"]
     assert plugin.home() not in shown
+
+
+TOKEN_BY = {
+    "claude-code": "Bearer ${ATK_HTTP_TOKEN}",
+    "cursor": "Bearer ${env:ATK_HTTP_TOKEN}",
+    "vscode": "Bearer ${input:atk-http-token}",
+    "gemini": "Bearer $ATK_HTTP_TOKEN",
+    "generic": "Bearer (the token)",
+}
+
+
+@pytest.mark.parametrize("client", TOKEN_BY)
+def test_lines_over_http_reach_the_server_and_say_where_its_token_is_but_not_the_token(client, tmp_path, capsys):
+    assert set(TOKEN_BY) == set(CLIENT_NAMES) - {"codex"}
+    token = tokens.made_or_known("my token")
+    assert inspector.main(["install", "--client", client, "--http", "--port", "7777", "--token-file", "my token"]) == 0
+    shown = capsys.readouterr().out
+    table, _ = json.JSONDecoder().raw_decode(shown[shown.index("{") :])
+    server = table["servers" if client == "vscode" else "mcpServers"]["atk"]
+    address = "httpUrl" if client == "gemini" else "url"
+    assert (server[address], server["headers"]) == ("http://127.0.0.1:7777/mcp", {"Authorization": TOKEN_BY[client]})
+    assert "command" not in server
+    assert str(tmp_path / "my token") in shown
+    assert token.secret not in shown
+    assert "first start makes" not in shown
+    if "ATK_HTTP_TOKEN" in TOKEN_BY[client]:
+        (line,) = re.findall("^  (export .+)$", shown, re.MULTILINE)
+        told = subprocess.run(["sh", "-c", f'{line}; printf %s "$ATK_HTTP_TOKEN"'], stdout=subprocess.PIPE, check=True)
+        assert told.stdout.decode() == token.secret
+    if client == "vscode":
+        assert [(i["id"], i["password"]) for i in table["inputs"]] == [("atk-http-token", True)]
+
+
+def test_plugin_over_http_has_the_skills_and_the_address_and_starts_nothing(codex, capsys):
+    program, _ = codex
+    assert inspector.main(["install", "--codex", program, "--http", "--token-file", "token"]) == 0
+    root = Path(plugin.home(), "plugins", "atk")
+    assert json.loads((root / ".mcp.json").read_text("utf-8"))["mcpServers"]["atk"] == {
+        "url": "http://127.0.0.1:7285/mcp",
+        "bearer_token_env_var": "ATK_HTTP_TOKEN",
+        "required": True,
+        "startup_timeout_sec": 60,
+        "tool_timeout_sec": 600,
+        "default_tools_approval_mode": "approve",
+    }
+    assert sorted(os.listdir(root / "skills")) == sorted(os.listdir(plugin.skills()))
+    assert "Its first start makes the token." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--http", "--env", "X"], ["--port", "1"], ["--token-file", "x"]])
+def test_options_that_do_not_go_together_are_refused_before_anything_is_written(options, capsys):
+    assert inspector.main(["install", "--codex", "no-such-program", *options]) == 2
+    assert "--http" in capsys.readouterr().err
+    assert not os.path.exists(plugin.home())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CODEX is None, reason="no Codex: npm install -g @openai/codex, or name it in CODEX_BIN")
+def test_real_codex_reaches_the_running_server_with_its_token_and_says_when_it_has_none(tmp_path, monkeypatch):
+    server, url = started(tmp_path)
+    with server:
+        lab = CodexLab(CODEX, tmp_path / "lab")
+        for name, value in lab.environment("http://127.0.0.1:9").items():
+            monkeypatch.setenv(name, value)
+        port = url.split(":")[2].partition("/")[0]
+        assert inspector.main(["install", "--codex", CODEX, "--http", "--port", port, "--token-file", "token"]) == 0
+        lab.keep_config()
+        work = tmp_path / "project"
+        work.mkdir()
+        arguments = {"analysis_only": True, "project_path": str(work)}
+        call = {"call": {"server": "atk", "tool": "initialize_project", "arguments": arguments}, "id": "init"}
+        script = {"turns": [{"steps": [call]}, {"steps": [{"say": "Done."}]}]}
+        token = (tmp_path / "token").read_text("utf-8").strip()
+        run = lab.run(script, prompt="Use $atk:atk-init here.", workdir=work, env={TOKEN_VARIABLE: token})
+        assert run.ok, json.dumps(run.summary(), indent=1)
+        assert "name: atk-init" in json.dumps(run.requests[0]["input"])
+        assert "project_id" in run.tool_results["init"].json, run.tool_results["init"].text
+        run = lab.run(script, prompt="Use $atk:atk-init here.", workdir=work)
+        assert (run.exit_code, run.requests) == (1, [])
+        assert f"{TOKEN_VARIABLE} for MCP server 'atk' is not set" in run.stderr
+        server.kill()
 
 
 @pytest.mark.slow
