@@ -1,0 +1,51 @@
+"""Finds one call made again and again with the same arguments and the same outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from operations.trajectories.detectors.episode import Call, Episode
+from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls, quoted
+
+REPEATS = 3
+"""The same call, that often in a row. Twice is a second look, which agents and people take."""
+
+TRIES = 6
+"""A call that fails by timeout or infrastructure may be tried that often: one attempt and five retries, which is what
+common retry policies allow. More is a loop like any other."""
+
+
+def _look(episode: Episode) -> Iterator[Seen | Unknown]:
+    if reason := no_calls(episode):
+        yield Unknown(reason)
+    for streak in episode.streaks:
+        run: list[Call] = []
+        for call in streak:
+            if run and not _again(run[-1], call):
+                yield from _found(run)
+                run = []
+            run.append(call)
+        yield from _found(run)
+
+
+def _again(before: Call, call: Call) -> bool:
+    """Whether a call repeats the one before with the outcome of that one in sight."""
+    same = (before.key, before.outcome) == (call.key, call.outcome)
+    return same and call.outcome is not None and before.last < call.seq
+
+
+def _found(run: list[Call]) -> Iterator[Seen]:
+    allowed = TRIES if run[0].transient else REPEATS - 1
+    if len(run) > allowed:
+        said = f"{quoted(run[0].name)} was called {len(run)} times in a row with the same arguments and outcome"
+        yield Seen(tuple(sorted(seq for call in run for seq in call.seqs)), 1.0, said)
+
+
+DETECTOR = Detector(
+    "identical_loop",
+    1,
+    f"One call with the same arguments at least {REPEATS} times in a row, each time with the same outcome and "
+    "after the outcome before was there. Another call, another outcome or a message of the user ends the row. "
+    f"What fails by timeout or infrastructure may be tried {TRIES} times.",
+    _look,
+)
