@@ -30,7 +30,7 @@ INDEXES = {root_doc, "docs/operations/README", "docs/decisions/README"}
 """Pages whose lists of links are the navigation."""
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-_LINK = re.compile(r"\]\(([^)#\s]+\.md)\)")
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
 
 
 def add_navigation(_app: Sphinx, docname: str, source: list[str]) -> None:
@@ -40,11 +40,14 @@ def add_navigation(_app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def contents_of(text: str, folder: str) -> Iterator[str]:
-    """Yields a table of contents for what comes before the first section, and one for each section with links."""
+    """Yields a table of contents for what comes before the first section, and one for each section with links.
+
+    The pages that the beginning links to are called as it calls them, since two of them have one title.
+    """
     first, *rest = _SECTION.split(text)
     for caption, part in [("", first), *zip(rest[::2], rest[1::2], strict=True)]:
-        pages = [os.path.normpath(os.path.join(folder, link)).removesuffix(".md") for link in _LINK.findall(part)]
-        entries = "\n".join(f"/{page}" for page in pages)
+        pages = [(name, os.path.normpath(os.path.join(folder, link))[:-3]) for name, link in _LINK.findall(part)]
+        entries = "\n".join(f"/{page}" if caption else f"{name} </{page}>" for name, page in pages)
         said = f":caption: {caption}\n" if caption else ""
         yield f"\n```{{toctree}}\n:hidden:\n{said}\n{entries}\n```\n" if pages else ""
 

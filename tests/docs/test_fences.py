@@ -45,15 +45,15 @@ def test_files_are_written_where_the_reader_is_and_folders_are_kept(tmp_path):
 
 @pytest.mark.parametrize(
     "shown",
-    ["2\n1\n", "1\n3\n", "…\n4\n", "1\n2\n3\n4\n", "1\n2\n3\n3\n", " 1\n"],
-    ids=["order", "gap", "missing", "more", "twice", "indent"],
+    ["0…\n", "2\n1\n", "1\n3\n", "…\n4\n", "1\n2\n3\n4\n", "1\n2\n3\n3\n", " 1\n"],
+    ids=["other", "order", "gap", "missing", "more", "twice", "indent"],
 )
 def test_output_that_is_not_what_was_printed_fails(tmp_path, shown):
     with pytest.raises(AssertionError, match="but this was printed"):
         walk(tmp_path, f"```sh\nprintf '1\\n2\\n3\\n'\n```\n```text output\n{shown}```\n")
 
 
-@pytest.mark.parametrize("shown", ["1\n2\n3\n", "1\n…\n3\n", "…\n2\n…\n", "2\n3\n"])
+@pytest.mark.parametrize("shown", ["1\n2\n3\n", "1…\n…\n3…\n", "1\n…\n3\n", "…\n2\n…\n", "2\n3\n"])
 def test_output_may_leave_out_what_it_marks(tmp_path, shown):
     walk(tmp_path, f"```sh\nprintf '1\\n2\\n3\\n'\n```\n```text output\n{shown}```\n")
 

@@ -26,7 +26,7 @@ def test_every_page_is_in_the_navigation():
     for index in conf.INDEXES:
         text = (ROOT / f"{index}.md").read_text(encoding="utf-8")
         for part in conf.contents_of(text, str(Path(index).parent)):
-            listed.update(re.findall(r"^/(\S+)$", part, re.MULTILINE))
+            listed.update(re.findall(r"^(?:.+ <)?/([^\s>]+)>?$", part, re.MULTILINE))
     assert pages - listed == set()
     assert {page for page in listed if not (ROOT / f"{page}.md").is_file()} == set()
 

@@ -4,7 +4,8 @@ What follows a block's language says what it is:
 
 - `sh` alone is run. `status=N`: its last command ends with that exit status.
 - `file=NAME` is the content of a file, which is written.
-- `output` is what the block before it prints: its lines in their order, each whole. `…` stands for lines left out.
+- `output` is what the block before it prints: its lines in their order, each whole. `…` stands for lines left out, and
+  at the end of a line for the rest of it.
 - `request=OPERATION` is a request that the operation takes; of a block of JSON only.
 - `not-run: REASON` cannot be run here, and says why.
 
@@ -89,6 +90,15 @@ def commands_of(text: str) -> Iterator[str]:
             waiting = ""
     if waiting.strip():
         raise AssertionError(f"a command does not end: {waiting}")
+
+
+def _is_shown(part: list[str], found: list[str]) -> bool:
+    """Whether lines of a page show these lines."""
+    pairs = zip(part, found, strict=False)
+    return len(part) == len(found) and all(
+        line == other or (line.endswith(LEFT_OUT) and other.startswith(line.removesuffix(LEFT_OUT)))
+        for line, other in pairs
+    )
 
 
 def _is_whole(text: str) -> bool:
@@ -192,7 +202,7 @@ class Reader:
         found = [self.shown(line) for line in self.printed.splitlines()]
         at = 0
         for part in self.parts(block.text):
-            places = (n for n in range(at, len(found)) if found[n : n + len(part)] == part)
+            places = (n for n in range(at, len(found)) if _is_shown(part, found[n : n + len(part)]))
             place = next(places, None)
             wanted = "\n".join(part)
             assert place is not None, (
