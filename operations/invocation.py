@@ -189,6 +189,8 @@ def _root(given: str | None) -> str:
         root = os.path.realpath(os.path.expanduser(given or os.getcwd()))
     except ValueError:  # no path can hold a NUL character
         raise FolderMissing(given=str(given)) from None
+    except FileNotFoundError:
+        raise FolderMissing(given="(the folder in which ATK was started)") from None
     if not os.path.isdir(root):
         raise FolderMissing(given=str(given))
     return root

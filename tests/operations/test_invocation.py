@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations.invocation import InvalidArguments, invoke, is_reading
+from operations.invocation import FolderMissing, InvalidArguments, invoke, is_reading
 from operations.registry import all_operations
 from storage.errors import AtkError
 from storage.schema.candidates import Candidate
@@ -99,6 +99,15 @@ def test_arguments_nested_without_end_are_refused(target):
     error = target.refusal("store_diagnosis", round_id=target.round_id, issues=deep)
 
     assert error.code == "invalid_arguments"
+
+
+def test_a_working_folder_that_is_gone_is_told_as_a_folder_that_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FolderMissing, match="the folder in which ATK was started"):
+        invoke(OPERATIONS["get_status"], {})
+    assert invoke(OPERATIONS["get_status"], {"project_path": str(tmp_path)}).project_root == str(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "\0", "cases.csv", "x" * 9000])
