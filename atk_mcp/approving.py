@@ -17,7 +17,7 @@ WORD = "yes"
 class NoTerminal(AtkError):
     """Only a person can approve, and there is none at the other end."""
 
-    message = "`atk approve` asks the person at a terminal, and stdin is none. Run it in a terminal of your own."
+    message = "`atk approve` asks the person at a terminal, and stdin is no terminal. Run it in a terminal of your own."
     next_calls = (NextCall("get_status"),)
 
 

@@ -10,6 +10,7 @@ from atk_mcp import results
 from atk_mcp.installing import plugin
 from atk_mcp.terminal import say
 from operations.health import Check, examine
+from operations.wording import counted
 
 _SHOWN = {"ok": "ok      ", "warning": "WARNING ", "problem": "PROBLEM "}
 
@@ -38,7 +39,7 @@ def diagnosed(root: str, *, as_json: bool) -> bool:
             say(f"         {check.advice}")
     counts = Counter(check.level for check in found)
     say(
-        f"{counts['problem']} problems, {counts['warning']} warnings."
+        f"{counted(counts['problem'], 'problem')}, {counted(counts['warning'], 'warning')}."
         if not fit or counts["warning"]
         else "All is well."
     )

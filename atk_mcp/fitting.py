@@ -60,7 +60,7 @@ def _shorten_lists(cut: dict[str, Any], left_out: dict[str, str], limit: int, ke
             excess -= _size(node.pop()) + 1
             dropped += 1
         done.add(path)
-        left_out[_name(path)] = f"{dropped} items left out"
+        left_out[_name(path)] = f"{dropped} item{'' if dropped == 1 else 's'} left out"
 
 
 def _shorten_texts(cut: dict[str, Any], left_out: dict[str, str], limit: int, keep: tuple[str, ...]) -> None:

@@ -82,7 +82,7 @@ def _told(found: dict[str, Any] | None) -> bool:
 def _ask(batch: Batch) -> str | None:
     """Asks the person at the terminal; None is no."""
     shown = ", ".join(batch.unknown_record_ids[:_SHOWN])
-    complain(f"{len(batch.unknown_record_ids)} attempts have an unknown end and may have acted already: {shown}")
+    complain(f"Attempts whose end is unknown may have acted already ({len(batch.unknown_record_ids)}): {shown}")
     if not (os.isatty(0) and os.isatty(2)):
         complain("Nobody is at the terminal to be asked; say --rerun-unknown REASON where they may run again.")
         return None

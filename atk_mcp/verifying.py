@@ -5,6 +5,7 @@ from __future__ import annotations
 from atk_mcp import results
 from atk_mcp.terminal import ProgressLine, say
 from operations.verification import Report, verify
+from operations.wording import counted
 from storage.project import Project
 
 SHOWN = 200
@@ -46,7 +47,7 @@ def _lines(report: Report) -> list[str]:
     lines += [f"OPEN     {work}: announced and not ended; not verified" for work in report.open_work]
     lines.append(f"Checked {checked}.")
     if report.findings:
-        lines.append(f"{len(report.findings)} differences. Nothing was changed.")
+        lines.append(f"{counted(len(report.findings), 'difference')}. Nothing was changed.")
         lines.append("The next change or `atk recover` rebuilds views; for the rest restore `.atk/` from a copy.")
     else:
         lines.append("Everything is as it was recorded.")

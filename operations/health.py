@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from operations.wording import counted
 from storage import segments
 from storage.checkpoints import require_unlocked
 from storage.errors import AtkError
@@ -167,10 +168,14 @@ def _left(project: Project, state: State) -> Iterator[Check]:
     staged = [f"{holder}/{name}" for holder in HOLDERS for name in store.names(holder) if name.startswith(".staging-")]
     dead = [path for path in staged if not is_alive(store, path.rpartition(".staging-")[2])]
     if dead:
-        yield Check("warning", "leftovers", f"{len(dead)} folders of killed calls", "`atk recover` takes them away.")
+        yield Check(
+            "warning", "leftovers", f"{counted(len(dead), 'folder')} of killed calls", "`atk recover` takes them away."
+        )
     orphans = [name for name in store.names(WORK) if name.startswith("batch-") and name not in state.runs]
     if orphans:
-        yield Check("warning", "leftovers", f"work of {len(orphans)} ended runs", "`atk recover` takes it away.")
+        yield Check(
+            "warning", "leftovers", f"work of {counted(len(orphans), 'ended run')}", "`atk recover` takes it away."
+        )
 
 
 def _private(project: Project) -> Iterator[Check]:
@@ -183,7 +188,7 @@ def _private(project: Project) -> Iterator[Check]:
     if wrong:
         shown = ", ".join(os.path.relpath(path, os.path.dirname(top)) for path in wrong[:3])
         advice = f"Run `chmod -R u=rwX,go= {ATK}` in the project's folder."
-        yield Check("warning", "permissions", f"others can reach {len(wrong)} entries: {shown}", advice)
+        yield Check("warning", "permissions", f"others can reach entries of it ({len(wrong)}): {shown}", advice)
     else:
         yield Check("ok", "permissions", f"folders are {FOLDER_MODE:04o} and files {FILE_MODE:04o} or less")
 

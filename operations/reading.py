@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 
 PAGE_BYTES = 5_000
@@ -27,7 +28,7 @@ _DIGITS = 15
 class NoSuchField(AtkError):
     """The object has no such field."""
 
-    message = "{record_id} has no field {given!r}. Fields there: {known}."
+    message = "{record_id} has no field {given!r}. Give one that it has: {known}."
     next_calls = (NextCall("read_record", {"record_id": "{record_id}"}),)
 
     record_id: str
@@ -54,11 +55,6 @@ class BadCursor(AtkError):
             return super().next
         name = "selection_id" if self.record_id.startswith("selection-") else "batch_id"
         return (NextCall("find_records", {name: self.record_id}),)
-
-
-def counted(number: int, noun: str) -> str:
-    """Returns "1 Case" or "2 Cases"; for nouns whose plural is an s."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True)
@@ -144,17 +140,17 @@ def outline(value: dict[str, Any]) -> dict[str, Any]:
 
 def _short(found: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(found, Rows):
-        return {"left_out": f"{len(found)} items: ask for this field"} if found else []
+        return {"left_out": f"{counted(len(found), 'item')}: ask for this field"} if found else []
     size = _size(found)
     if size <= _INLINE:
         return _cleaned(found)
     if isinstance(found, list):
-        return {"left_out": f"{len(found)} items, {size} bytes: ask for this field"}
+        return {"left_out": f"{counted(len(found), 'item')}, {size} bytes: ask for this field"}
     if isinstance(found, str):
         return {"begins": _clean(found[:300]), "left_out": f"{len(_bytes(found))} bytes in all: ask for this field"}
     if isinstance(found, dict):
         names = [_clean(str(name))[:_NAME] for name in list(found)[: _NAMES // 2]]
-        return {"fields": names, "left_out": f"{len(found)} fields, {size} bytes: ask for this field"}
+        return {"fields": names, "left_out": f"{counted(len(found), 'field')}, {size} bytes: ask for this field"}
     return {"left_out": f"a number of {size} digits"}
 
 

@@ -33,7 +33,10 @@ ATK = ".atk"
 class ProjectNotInitialized(AtkError):
     """There is no `.atk/` in the folder."""
 
-    message = "There is no ATK project in {path}. Make one with initialize_project, or give another project_path."
+    message = (
+        "There is no ATK project in {path}. Make one with initialize_project (`atk init` in a terminal), or give "
+        "another project_path."
+    )
     next_calls = (NextCall("initialize_project", {"project_path": "{path}"}, {"command": "how the agent is started"}),)
 
     path: str
@@ -57,8 +60,14 @@ class LegacyStore(AtkError):
 class AlreadyInitialized(AtkError):
     """The folder has a project already."""
 
-    message = "{path} has an ATK project already ({project_id}); revise: true replaces its configuration."
-    next_calls = (NextCall("get_status"), NextCall("initialize_project", {"revise": True}, {"command": "and the rest"}))
+    message = (
+        "{path} has an ATK project already ({project_id}). Go on with it, or give the whole configuration anew with "
+        "revise: true."
+    )
+    next_calls = (
+        NextCall("get_status"),
+        NextCall("initialize_project", {"revise": True}, {"arguments": "the whole configuration"}),
+    )
 
     path: str
     project_id: str

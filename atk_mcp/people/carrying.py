@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from atk_mcp.people.tables import as_json
 from atk_mcp.terminal import complain, say
 from operations import verification
+from operations.wording import counted
 from storage import carrying
 from storage.project import Project
 from storage.transaction import Call
@@ -33,7 +34,8 @@ def export(given: argparse.Namespace, root: str) -> int:
     if given.json:
         as_json({"path": path, **vars(made)})
     else:
-        say(f"{made.project_id} as of journal record {made.journal_record}: {made.files} files, {made.bytes:,} bytes.")
+        held = f"{counted(made.files, 'file')}, {made.bytes:,} bytes"
+        say(f"{made.project_id} as of journal record {made.journal_record}: {held}.")
         say(f"{path} holds all evidence and the masking key: keep it as private as the project.")
         say("Holdout keys and the Git repository are not in it: atk key export, git clone.")
     return 0
@@ -56,8 +58,8 @@ def bring(given: argparse.Namespace, root: str) -> int:
     if given.json:
         as_json({"root": root, **vars(made), "findings": [str(f) for f in report.findings]})
     else:
-        say(f"{made.project_id} is in {root}: {made.files} files, journal record {made.journal_record}.")
+        say(f"{made.project_id} is in {root}: {counted(made.files, 'file')}, journal record {made.journal_record}.")
         for finding in report.findings:
             say(f"  {finding}")
-        say("Everything is what it was." if not report.findings else f"{len(report.findings)} things differ.")
+        say("Everything is what it was." if not report.findings else f"{counted(len(report.findings), 'difference')}.")
     return 1 if report.findings else 0

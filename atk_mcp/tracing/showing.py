@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atk_mcp.tracing.recorder import FORMAT, TraceUnusable
+from operations.wording import counted
 
 _SHOWN = 160
 """Characters of arguments, texts and errors in a line; `--json` shows all of them."""
@@ -82,8 +83,8 @@ def _of_trace(entry: Entry, session: _Session) -> Iterator[str]:
     slow = f"; slowest: {session.slowest[1]}, {_seconds(session.slowest[0])}" if session.slowest[1] else ""
     carried = f"{_bytes(session.carried['client'])} to the server, {_bytes(session.carried['server'])} from it"
     yield (
-        f"session {entry['session']} ended with status {entry['ended']}: {session.requests} requests, "
-        f"{session.errors} errors, {len(session.asked)} unanswered; {carried}{slow}"
+        f"session {entry['session']} ended with status {entry['ended']}: {counted(session.requests, 'request')}, "
+        f"{counted(session.errors, 'error')}, {len(session.asked)} unanswered; {carried}{slow}"
     )
 
 

@@ -80,9 +80,9 @@ def without_expected(subject: Subject, judger: Judger, rows: Iterable[Row]) -> l
     if not lacking:
         return []
     said = (
-        f"{len(lacking)} of {len(set(subject.names.values()))} Cases have no expected answer, such as "
-        f"{next(iter(lacking))[:80]}, and the rule {judger.method} compares with one: their verdicts are unknown. Give "
-        "them one in a new dataset, or judge them by another method."
+        f"Cases without an expected answer: {len(lacking)} of {len(set(subject.names.values()))}, such as "
+        f"{next(iter(lacking))[:80]}. The rule {judger.method} compares with one, so the verdict on those is unknown. "
+        "Give them one in a new dataset, or judge them by another method."
     )
     return [said]
 

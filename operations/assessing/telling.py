@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operations.wording import counted, either
 from storage.errors import NextCall
 from storage.projection import State
 from storage.schema.assessments import Assessment
@@ -35,6 +36,8 @@ def reservations(found: Assessment, batch: Batch | ImportedBatch) -> list[str]:
     """Says what keeps an Assessment from deciding a comparison."""
     said = [f"{batch.id} is {batch.status}; a comparison needs sealed batches."] if batch.status != "sealed" else []
     if found.rest is not None and (number := sum(found.defaulted.values())):
-        default = f"{number} of {found.row_count} verdicts are {found.rest.verdict} by default"
-        said.append(f"{default}; a comparison takes them for unknown.")
+        default = (
+            f"{number} of {counted(found.row_count, 'verdict')} {either(number, 'is', 'are')} {found.rest.verdict}"
+        )
+        said.append(f"{default} by default; a comparison takes that for unknown.")
     return said

@@ -36,8 +36,8 @@ class WorktreeNotTheRevision(AtkError):
     """The worktree holds something else than what was sealed or committed."""
 
     message = (
-        "The worktree is not {revision_id} any more: {paths} differ. A run is bound to a Revision's real content. Put "
-        "those files back; edits to a sealed candidate belong in a new one."
+        "The worktree is not {revision_id} any more; what differs: {paths}. A run is bound to a Revision's real "
+        "content. Put that back; edits to a sealed candidate belong in a new one."
     )
     next_calls = (NextCall("get_status"),)
 

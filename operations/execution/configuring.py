@@ -24,7 +24,7 @@ _HIGHEST_EXIT_CODE = 255
 class BadConfiguration(AtkError):
     """One field of the configuration cannot be used."""
 
-    message: ClassVar[str] = "{field} {problem}; given: {given}."
+    message: ClassVar[str] = "{field} {problem}; given: {given}. Correct it."
     next_calls: ClassVar[tuple[NextCall, ...]] = (
         NextCall("initialize_project", supply={"arguments": "with {field} corrected"}),
     )

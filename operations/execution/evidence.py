@@ -195,7 +195,7 @@ def _notes(ended: Ended, limit: int) -> list[str]:
     if ended.leftovers_killed:
         notes.append(f"Of the processes that the agent had started, {ended.leftovers_killed} had to be killed.")
     if ended.survivors:
-        notes.append(f"{ended.survivors} processes of the agent could not be killed.")
+        notes.append(f"Processes of the agent that could not be killed: {ended.survivors}.")
     notes.extend(
         f"{name} reached its limit of {limit} bytes; the agent could write no more."
         for name, full in (("stdout", ended.stdout_full), ("stderr", ended.stderr_full))

@@ -203,5 +203,5 @@ def _loading(output: str, masker: Masker) -> tuple[list[dict[str, Any]] | None, 
         return None, [f"loading.json is not used: {why}."]
     if found is None:
         return None, ["The agent wrote no loading.json, so nothing proves which components it loads."]
-    cut = [f"{len(found) - LOADING_EVENTS} more loading events are not shown."] if len(found) > LOADING_EVENTS else []
+    cut = [f"Loading events that are not shown: {len(found) - LOADING_EVENTS}."] if len(found) > LOADING_EVENTS else []
     return [masker.value(event) for event in found[:LOADING_EVENTS]], cut

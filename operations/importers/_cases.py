@@ -74,7 +74,7 @@ class CaseIdTwice(SourceRefused):
 
     message = (
         "Row {row} of {path}: the Case id {case_id!r} was given in row {first_row} already. "
-        "Ids differ within a dataset; an empty id is made from the row's number."
+        "Give each Case an id of its own; an empty one is made from the row's number."
     )
 
     row: int
@@ -104,7 +104,7 @@ class SourceGroupSplit(SourceRefused):
 
     message = (
         "Row {row} of {path}: the source group {group!r} is {usage} here and {first_usage} in row {first_row}. "
-        "A group is holdout as a whole or not at all."
+        "Give the whole group one usage: it is holdout as a whole or not at all."
     )
 
     row: int

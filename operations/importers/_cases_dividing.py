@@ -9,6 +9,7 @@ from typing import Any
 from operations.importers._cases_sealed import as_known, known_inputs
 from operations.importers._cases_sources import FileSource, RecordSource
 from operations.importers._cases_split import Split, SplitRefused, group_key
+from operations.wording import counted
 from storage.project import Project
 from storage.projection import State
 from storage.schema.datasets import SplitMade, Usage
@@ -71,15 +72,15 @@ class Division:
     def warnings(self, usage_counts: Mapping[Usage, int]) -> list[str]:
         """Says where a side stays empty though it was asked for, and what could be no holdout."""
         wanted = {"optimization": 1.0, "protection": self.protection, "holdout": self.holdout}
-        groups = "1 source group" if self._split.groups == 1 else f"{self._split.groups} source groups"
+        groups = counted(self._split.groups, "source group")
         said = [
             f"No Case is for {usage}: {groups} cannot be divided so."
             for usage in _SIDES
             if wanted[usage] and not usage_counts[usage]
         ]
         if self.seen:
-            number = "1 source group" if self.seen == 1 else f"{self.seen} source groups"
-            said.append(f"{number} could be no holdout: they or their inputs are known from elsewhere in the project.")
+            number = counted(self.seen, "source group")
+            said.append(f"{number} could be no holdout: the group or an input of it is known elsewhere in the project.")
         return said
 
     def _note(self, key: str, given: Usage | None, asked: Any) -> Usage:  # noqa: ANN401 - an input is any JSON

@@ -29,5 +29,5 @@ class CasesNoted:
         """Says where some Cases have an expected answer and some have none."""
         if not 0 < self.without_expected < self.count:
             return []
-        number = f"{self.without_expected} of {self.count} Cases have no expected answer"
-        return [f"{number}: of those a rule that compares with one says unknown."]
+        number = f"{self.without_expected} of {self.count}"
+        return [f"Cases without an expected answer: {number}. A rule that compares with one says unknown of those."]

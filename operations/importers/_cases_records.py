@@ -11,6 +11,7 @@ from operations.importers._cases import MAX_ID, USAGES, Assign, fingerprint
 from operations.importers._cases_split import group_key
 from operations.importers._record_facts import UNKNOWN
 from operations.importers.batches import Evidence
+from operations.wording import counted
 from storage import contents
 from storage.errors import AtkError, NextCall
 from storage.masking import has_mask
@@ -29,8 +30,8 @@ class RecordInputUnknown(AtkError):
     """A Record does not say what was asked, so there is nothing that an agent could be given."""
 
     message = (
-        "{count} Records do not say what their input was, such as {records}. Nothing was stored. Import them with a "
-        "mapping that says where the input is, take other Records, or set skip_unknown_inputs to leave these out."
+        "Records that do not say what the input was: {count}, such as {records}. Nothing was stored. Import them with "
+        "a mapping that says where the input is, take other Records, or set skip_unknown_inputs to leave these out."
     )
     next_calls = (
         NextCall("store_dataset", {"skip_unknown_inputs": True}, {"selection_id": "or batch_id: the same Records"}),
@@ -155,25 +156,32 @@ class RecordCases:
         found = []
         if self.masked_count:
             found.append(
-                f"{self.masked_count} inputs hold a mask, so that the agent will not see what was asked: "
+                f"{counted(self.masked_count, 'input')} with a mask, so that the agent will not see what was asked: "
                 f"{_named(self.masked, self.masked_count)}."
             )
         if self.unknown_count:
             named = _named(self.unknown, self.unknown_count)
-            found.append(f"{self.unknown_count} Records were left out, since their input is unknown: {named}.")
+            found.append(f"{counted(self.unknown_count, 'Record')} left out, since the input is unknown: {named}.")
         if self.unverified:
-            found.append(f"{self.unverified} expected answers are corrections that nobody verified.")
+            found.append(f"{counted(self.unverified, 'expected answer')} taken from a correction that nobody verified.")
         if self.masked_expected:
-            found.append(f"{self.masked_expected} expected answers hold a mask; a judge cannot compare with them.")
+            found.append(
+                f"{counted(self.masked_expected, 'expected answer')} with a mask, which no judge can compare with."
+            )
         if self.without_correction:
             name = self._wanted.expected_score
-            found.append(f"{self.without_correction} Records have no single correction {name!r}: no expected answer.")
+            number = counted(self.without_correction, "Record")
+            found.append(f"{number} without a single correction {name!r}: no expected answer.")
         if self.without_group:
-            found.append(f"{self.without_group} Cases have no source group, since their Record names no such id.")
+            found.append(
+                f"{counted(self.without_group, 'Case')} without a source group, since the Record names no such id."
+            )
         if self.merged:
-            found.append(f"{self.merged} Records are of a Case that another one gave already.")
+            found.append(f"{counted(self.merged, 'Record')} of a Case that another one gave already.")
         if self.exposed:
-            found.append(f"{self.exposed} Cases are of Records that were judged or cited: they have been seen.")
+            found.append(
+                f"{counted(self.exposed, 'Case')} made of Records that were judged or cited, and so seen already."
+            )
         return found
 
     # -- one Case ------------------------------------------------------------------------------------------------------

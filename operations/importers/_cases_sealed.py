@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from operations.importers import stored
+from operations.wording import counted
 from storage import contents
 from storage.frames import canonical, digest
 from storage.holdout import new_key, sealed_case
@@ -112,7 +113,7 @@ class Sealer:
             )
         ]
         if known is not None:
-            cannot = "1 source group" if len(known.groups) == 1 else f"{len(known.groups)} source groups"
+            cannot = counted(len(known.groups), "source group")
             inputs = ", ".join(known.seen_in)
             said.append(f"{cannot} cannot be a fresh holdout, since the same input is known from {inputs}.")
         return said

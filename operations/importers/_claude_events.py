@@ -111,7 +111,9 @@ class EventReader:
             add = self._result(block, value)
         else:
             event = self._base(line, "text", block.place)
-            event |= {"role": "assistant", "content": content_of(value["text"] if kind == "text" else value)}
+            lacking = kind == "text" and "text" not in value
+            said = dict(NOT_EXPORTED) if lacking else content_of(value["text"] if kind == "text" else value)
+            event |= {"role": "assistant", "content": said}
             if kind == "text":
                 _keep(event, _rest(value, ("text",)))
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from operations.importers._export_rows import MAX_FIELDS, MAX_KEY
 from operations.importers._streams import EvidenceRefused
@@ -89,6 +90,11 @@ class Shape:
     rows: int = 0
     sources: dict[str, str] = field(default_factory=dict)
     """Canonical name → the row's own, of every field."""
+
+    def value(self, row: Mapping[str, Any], canonical: str) -> Any:
+        """Returns what a row of this shape says under the canonical name; None where it has no such field."""
+        name = self.sources.get(canonical)
+        return None if name is None else row.get(name)
 
 
 class Shapes:

@@ -40,8 +40,8 @@ class RolesUnknown(EvidenceRefused):
     """Nothing says what some files hold."""
 
     message = (
-        "Nothing says what {files} hold. Give adapter_profile (langfuse_trace_bundle or langfuse_observation_rows) for "
-        "one kind of row, or file_roles with trace, observation, score, bundle or ignore for each file. "
+        "Nothing says what is in {files}. Give adapter_profile (langfuse_trace_bundle or langfuse_observation_rows) "
+        "for one kind of row, or file_roles with trace, observation, score, bundle or ignore for each file. "
         "A call with dry_run says which fit."
     )
 
@@ -52,7 +52,7 @@ class RolesUnknown(EvidenceRefused):
 class RoleWithoutFile(EvidenceRefused):
     """`file_roles` names a file that is not there."""
 
-    message = "file_roles names {given}, which is not in {path}. Files there: {found}."
+    message = "file_roles names {given}, which is not in {path}. Name a file that is there: {found}."
 
     given: tuple[str, ...]
     path: str

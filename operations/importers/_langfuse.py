@@ -19,6 +19,7 @@ from operations.importers._source import Feed, Format, Options, Sample, Suggesti
 from operations.importers._streams import EvidenceRefused, Opened, format_of
 from operations.importers._tally import Tally
 from operations.importers._traces import Settings, shapes_of
+from operations.wording import counted
 from storage.masking import Masker
 from storage.schema.traces import Completeness
 
@@ -83,7 +84,7 @@ class Langfuse:
         finally:
             sorter.close()
         if self._ids_only:
-            feed.tally.warn("a trace names its observations or scores only by id", f"{self._ids_only} ids")
+            feed.tally.warn("a trace names its observations or scores only by id", counted(self._ids_only, "id"))
         for of_role in shapes if self._some else ():
             of_role.check()
 

@@ -22,6 +22,7 @@ from operations.importers._sorting import Sorter
 from operations.importers._source import Feed, Format, Options, Sample, Suggestion
 from operations.importers._streams import Opened, format_of, opened
 from operations.importers._tally import Tally
+from operations.wording import counted
 from storage.masking import Masker
 from storage.schema.traces import Completeness
 
@@ -140,10 +141,10 @@ class Otel:
         finally:
             sorter.close()
         for name, count in sorted(self._unread.items()):
-            feed.tally.warn(f"{name} are no spans and were left out", f"{count} times")
+            feed.tally.warn(f"{name} are no spans and were left out", counted(count, "time"))
         if self._late:
             feed.tally.warn(
-                "a resource or scope stands after its spans, and is not kept of them", f"{self._late} times"
+                "a resource or scope stands after its spans, and is not kept of them", counted(self._late, "time")
             )
             feed.tally.outcome("span.resource", "lossy", self._late)
         if some:
@@ -213,7 +214,7 @@ def _suggest(
         )
     found.unknown += [f"span.{name}" for name in ("parent_id", "start", "end") if not any(name in one for one in spans)]
     found.unknown.append("a trace's input and output, unless exactly one span is its root")
-    found.message = f"OpenTelemetry: {len(spans)} spans in the sample. Send the request in next."
+    found.message = f"OpenTelemetry: {counted(len(spans), 'span')} in the sample. Send the request in next."
 
 
 FORMAT = Format(kind="otel", open=Otel, role_of=_role_of, suggest=_suggest)

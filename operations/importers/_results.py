@@ -27,7 +27,10 @@ class ResultsMappingMissing(EvidenceRefused):
 class ResultsColumnMissing(EvidenceRefused):
     """The mapping names a column that no row has."""
 
-    message = "mapping.{field} names the column {column!r}, which no row has. Columns: {found}. Nothing was stored."
+    message = (
+        "mapping.{field} names the column {column!r}, which no row has. Nothing was stored. Name one of the columns: "
+        "{found}."
+    )
 
     field: str
     column: str

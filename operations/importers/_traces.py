@@ -49,6 +49,11 @@ class _Read:
     marks: dict[str, str]
     shape: Shape
 
+    @property
+    def id(self) -> Any:
+        """What the row says is its id; None where it has none."""
+        return self.shape.value(self.row, "id")
+
 
 def shapes_of(settings: Settings) -> tuple[Shapes, ...]:
     """Returns how rows of each role are read, before any was."""
@@ -133,11 +138,11 @@ class Assembler:
         """Refuses rows of two projects: an id is a project's own, so they are not of one trace."""
         first: _Read | None = None
         for one in read:
-            given = one.row.get(one.shape.sources.get("project_id", ""))
+            given = one.shape.value(one.row, "project_id")
             if given in (None, ""):
                 continue
             first = first or one
-            known = first.row[first.shape.sources["project_id"]]
+            known = first.shape.value(first.row, "project_id")
             if given != known:
                 raise ValuesConflict(
                     subject=f"trace {one.filed.trace.decode('utf-8', 'replace')}",
@@ -152,8 +157,7 @@ class Assembler:
         """Returns one row for each id; a row without one stands for itself."""
         by_id: dict[str, list[_Read]] = {}
         for one in rows:
-            name = one.shape.names.get("id", "")
-            found = one.row.get(name)
+            found = one.id
             if found is None or found == "":
                 if role == OBSERVATION:
                     self._tally.warn("observation without an id", self._places.shown(one.filed))
@@ -179,7 +183,7 @@ class Assembler:
         names = [name for name in {**left.row, **right.row} if left.row.get(name) != right.row.get(name)]
         name = names[0] if names else "the set of fields"
         kind = ("trace", "observation", "score")[role]
-        given = left.row.get(left.shape.names.get("id", ""))
+        given = left.id
         return ValuesConflict(
             subject=f"{kind} {given}",
             field=name,
@@ -250,7 +254,7 @@ class Assembler:
         wanted = self._settings.root_observation_name
         chosen = roots
         if wanted is not None:
-            chosen = [span for span in roots if span.row.get(span.shape.names.get("name", "")) == wanted]
+            chosen = [span for span in roots if span.shape.value(span.row, "name") == wanted]
         if len(chosen) == 1:
             value = getattr(chosen[0], name)
             if value["status"] not in _UNSAID:
@@ -311,7 +315,7 @@ class Assembler:
         sources = shape.sources
         for canonical in (*metadata, "tags"):
             value = metadata.get(canonical, values.get(canonical))
-            name = sources.get(canonical, "")
+            name = sources.get(canonical)
             if isinstance(value, str) and value and (name in self._json or canonical == "metadata"):
                 cell = decoded(value)
                 if cell.status == "unparsable":

@@ -77,7 +77,7 @@ class _Kept:
             yield (f"expected {_bounds(agreed)}{unit}, found {self.outside} beyond, such as {', '.join(self.examples)}")
         if self.strange:
             allowed = ", ".join(agreed.values[:_SHOWN])
-            yield f"expected one of {allowed}, found {self.strange} others, such as {', '.join(self.examples)}"
+            yield f"expected one of {allowed}, found {self.strange} beside them, such as {', '.join(self.examples)}"
 
     def _value(self, value: Any) -> None:  # noqa: ANN401 - any JSON
         agreed = self.agreed

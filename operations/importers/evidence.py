@@ -56,7 +56,7 @@ class NoEvidence(EvidenceRefused):
 class ImportStopped(EvidenceRefused):
     """The caller gave the import up."""
 
-    message = "The import was stopped after {rows} rows. Nothing was stored; call again to start over."
+    message = "The import was stopped at row {rows}. Nothing was stored; call again to start over."
 
     rows: int
 

@@ -72,7 +72,9 @@ class VerdictFieldInvalid(VerdictsRefused):
 class RecordNotInBatch(VerdictsRefused):
     """A row is about a Record that the batch does not hold."""
 
-    message = "Row {row}: record_id {given} is no Record of {batch_id}{suggestion}. It has {count} Records."
+    message = (
+        "Row {row}: record_id {given} is no Record of {batch_id}{suggestion}. Name one of its Records ({count} in all)."
+    )
 
     row: int
     given: str
@@ -146,7 +148,7 @@ class AssessmentIncomplete(VerdictsRefused):
     """Some Records have no verdict in some dimension, so the assessment would not say what it leaves out."""
 
     message = (
-        "{expected} verdicts are needed and {count} of them missing: {shown}. Every Record has one "
+        "Verdicts are missing, {count} of the {expected} that are needed: {shown}. Every Record has one "
         "verdict in every dimension; one that cannot be judged has the verdict unknown."
     )
 

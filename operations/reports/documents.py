@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 from operations.reports.charts import QUESTIONS
 from operations.reports.model import MOVES, CaseOutcome, Comparison, RoundReport
 from operations.reports.pages import WORDS, number
+from operations.wording import counted
 
 LISTED = 30
 """Cases that a list of the Markdown names; how many more there are is said."""
@@ -44,8 +45,9 @@ def as_markdown(report: RoundReport) -> str:
     lines += _candidates(report)
     if (known := report.ledger) is not None:
         spent = (
-            f"{known.used} of {known.executions} executions used, {known.reserve} kept back; "
-            f"{known.drafted} of {known.candidates} candidates drafted; {len(known.looks)} Cases were charged a look."
+            f"{known.used} of {counted(known.executions, 'Execution')} used, {known.reserve} kept back; "
+            f"{known.drafted} of {counted(known.candidates, 'candidate')} drafted; "
+            f"{counted(len(known.looks), 'Case')} charged a look."
         )
         lines += [spent, ""]
     lines += [f"<sub>{report.project_id}, journal record {report.journal_record}; `atk verify` checks it.</sub>", ""]

@@ -20,8 +20,8 @@ class BudgetExhausted(AtkError):
     """The step would spend what the Round does not have."""
 
     message = (
-        "{step} needs {needed} {unit}, and {round_id} has {left} of {limit} left ({used} used, {reserve} kept back "
-        "for the final validation). Decide what is undecided and finish the Round, or plan the next one with a larger "
+        "{round_id} has {left} of {limit} {unit} left ({used} used, {reserve} kept back for the final validation), and "
+        "{step} needs {needed}. Decide what is undecided and finish the Round, or plan the next one with a larger "
         "budget."
     )
     next_calls = (

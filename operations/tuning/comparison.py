@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from operations.statistics.exact import Stratum
+from operations.wording import counted
 from storage.schema.validations import CaseLists, OutcomeCounts
 
 Outcome = Literal["pass", "fail", "unknown", "not_applicable"]
@@ -191,12 +192,13 @@ def mismatches(dimension: str, left: Side, right: Side, *, case_ids: Sequence[st
     for name, side in (("left", left), ("right", right)):
         if strangers := sorted(set(side) - expected):
             found.append(
-                f"The {name} side has {len(strangers)} Cases in {dimension} that are not part of this comparison, "
+                f"The {name} side has {counted(len(strangers), 'Case')} in {dimension} outside of this comparison, "
                 f"such as {strangers[0]}. Compare batches of the planned Cases only."
             )
         if longer := [c for c, outcomes in side.items() if len(outcomes) > repeats]:
+            more = f"more than the planned {counted(repeats, 'repeat')} of {counted(len(longer), 'Case')}"
+            said = f"The {name} side has {more}"
             found.append(
-                f"The {name} side has more than the planned {repeats} repeats of {len(longer)} Cases in {dimension}, "
-                f"such as {longer[0]}. Give the outcome of the last attempt of each planned slot."
+                f"{said} in {dimension}, such as {longer[0]}. Give the outcome of the last attempt of each slot."
             )
     return tuple(found)

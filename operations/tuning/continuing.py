@@ -62,7 +62,7 @@ class UnknownNeedsTheUser(AtkError):
     """Attempts whose end nobody saw may have had their effects; only a person can let them be made again."""
 
     message: ClassVar[str] = (
-        "Of {batch_id}, {count} attempts have an unknown end and may have acted already: {record_ids}. Ask the user, "
+        "Attempts of {batch_id} whose end is unknown may have acted already ({count}): {record_ids}. Ask the user, "
         "and give unknown_execution_authorization with batch_id and record_ids naming exactly these ({problem})."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (

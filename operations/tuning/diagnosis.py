@@ -27,7 +27,7 @@ CLOSEST_AMONG = 5_000
 class DiagnosisRefused(AtkError):
     """An Issue claims more than it shows. None of the call's Issues was stored."""
 
-    message = "Issue {issue!r}: {field} {problem}."
+    message = "Issue {issue!r}: {field} {problem}. Nothing was stored; correct it."
     next_calls = (NextCall("store_diagnosis", {"round_id": "{round_id}"}, {"issues": "with {field} corrected"}),)
 
     round_id: str

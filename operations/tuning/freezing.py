@@ -67,7 +67,7 @@ class NoIssueToAnswer(AtkError):
 class PlanInvalid(AtkError):
     """One field of the plan contradicts another, or what is stored."""
 
-    message = "plan.{field} {problem} (given: {given})."
+    message = "plan.{field} {problem} (given: {given}). Correct it; preview: true shows the plan that comes of it."
     next_calls = (
         NextCall("freeze_round", {"round_id": "{round_id}", "preview": True}, {"plan": "with {field} corrected"}),
     )

@@ -36,6 +36,7 @@ from operations.tuning.questions import (
     non_inferiority,
     screen,
 )
+from operations.wording import counted, either
 from storage.schema.rounds import Rule
 from storage.schema.validations import (
     GateResult,
@@ -270,7 +271,8 @@ def _strangers(question: GateQuestion) -> list[str]:
     expected = set(question.case_ids)
     named = (("target", question.target_case_ids), ("protected", question.protected_case_ids))
     return [
-        f"{len(lost)} {name} Cases are not among those that this comparison runs, such as {lost[0]}."
+        f"{counted(len(lost), f'{name} Case')} {either(len(lost), 'is', 'are')} not among those that this comparison "
+        f"runs, such as {lost[0]}."
         for name, ids in named
         if (lost := [c for c in ids if c not in expected])
     ]
@@ -299,9 +301,7 @@ def _by_counts(question: GateQuestion, evidence: _Evidence) -> _Finding:
     fixed = evidence.primary.lists.fixed
     if shortfall := _shortfall(question, fixed, evidence.targets.intersection(fixed), evidence.primary.delta or 0.0):
         return "no_effect", (shortfall,)
-    return "pass", (
-        f"{len(fixed)} Cases pass more often, among them {reasons.named(fixed)}, and none passes less often.",
-    )
+    return "pass", (f"{reasons.more_passes(fixed)}, among them {reasons.named(fixed)}, and none passes less often.",)
 
 
 def _saves_enough(measured: Efficiency) -> bool:
@@ -328,7 +328,7 @@ def _shortfall(
     if not fixed_targets:
         return "No target Case passes more often than before."
     if len(fixed) < question.min_fixed_cases:
-        return f"{len(fixed)} Cases pass more often, and the plan asks for at least {question.min_fixed_cases}."
+        return f"{reasons.more_passes(fixed)}, and the plan asks for at least {question.min_fixed_cases}."
     if delta <= question.min_primary_delta:
         return (
             f"The mean pass rate rose by {delta:.4g}, and the plan asks for more than {question.min_primary_delta:g}."
@@ -380,7 +380,7 @@ def _no_improvement(question: GateQuestion, evidence: _Evidence) -> str | None:
 def _limitations(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]:
     """Returns what the result does not say."""
     found = [
-        f"{len(c.excluded)} Cases were left out of {n}, which applies to them on neither side."
+        f"{counted(len(c.excluded), 'Case')} left out of {n}, which applies on neither side."
         for n, c in evidence.comparisons.items()
         if c.excluded
     ]

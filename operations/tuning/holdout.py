@@ -21,8 +21,8 @@ class HoldoutOnlyFinal(AtkError):
     """A run other than a final one would look at holdout Cases."""
 
     message = (
-        "{case_ids} are holdout Cases: they run once, in phase final of a Round whose plan names them. Leave them out "
-        "of case_ids; without case_ids a run takes every other Case."
+        "Holdout Cases run once, in phase final of a Round whose plan names them, and case_ids has {case_ids}. Leave "
+        "holdout out of case_ids; without case_ids a run takes every other Case."
     )
     next_calls = (NextCall("run_evaluation", supply={"case_ids": "Cases that are no holdout, or leave it out"}),)
 
@@ -48,7 +48,7 @@ class HoldoutExposed(AtkError):
 
     message = (
         "These source groups cannot be a fresh holdout: {groups}. They were seen before: {how}. Give "
-        "plan.holdout_case_ids with the others ({fresh} holdout Cases are fresh), or [] for a Round without holdout; "
+        "plan.holdout_case_ids with the others (fresh ones: {fresh}), or [] for a Round without holdout; "
         "new holdout Cases come with a new dataset."
     )
     next_calls = (

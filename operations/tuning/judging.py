@@ -49,7 +49,7 @@ class JudgementUnspecified(AtkError):
 class JudgementInvalid(AtkError):
     """The specification or judger contradicts itself."""
 
-    message = "{field} cannot be used: {problem}."
+    message = "{field} cannot be used: {problem}. Correct it."
     next_calls = (NextCall("store_assessment", {"batch_id": "{batch_id}"}, {"arguments": "with {field} corrected"}),)
 
     batch_id: str
@@ -79,7 +79,7 @@ class AssessmentStands(AtkError):
 class BatchNotReadable(AtkError):
     """A batch that runs, or in which nothing was confirmed, cannot be judged."""
 
-    message = "{batch_id} is {status} with {records} Records; a batch is judged once it has ended with Records."
+    message = "{batch_id} is {status} and its Records are {records}; a batch is judged once it has ended with Records."
     next_calls = (NextCall("wait_for_batch", {"batch_id": "{batch_id}"}),)
 
     batch_id: str

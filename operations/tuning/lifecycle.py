@@ -134,7 +134,7 @@ class CandidatePending(AtkError):
 class WrongCandidate(AtkError):
     """The step is not for this Candidate, or not in the state it is in."""
 
-    message = "{candidate_id} is {status}; {step} needs {needed}."
+    message = "{candidate_id} is {status}; {step} needs {needed}. get_status says what can be done now."
     next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}), NextCall("get_status"))
 
     candidate_id: str

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from operations import wording
 from storage.frames import digest
 from storage.schema.batches import Batch
 from storage.schema.evidence import EvidenceRecord
@@ -37,10 +38,11 @@ def unproven(
         if content is None:
             found.append(f"{batch.id} did not observe the content of {component_id}, which each Record has to prove")
         elif lacking := [r.id for r in counted if not proves(r.loading_evidence or (), component_id, content)]:
-            found.append(
-                f"{len(lacking)} Records of {batch.id} do not prove that they loaded {component_id} as it was "
-                f"observed, such as {lacking[0]}"
+            number = len(lacking)
+            which = (
+                f"{wording.counted(number, 'Record')} of {batch.id} {wording.either(number, 'does', 'do')} not prove"
             )
+            found.append(f"{which} the loading of {component_id} as it was observed, such as {lacking[0]}")
     return tuple(found)
 
 

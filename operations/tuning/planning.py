@@ -22,6 +22,7 @@ from operations.tuning.freezing import PlanInvalid
 from operations.tuning.goals import NOISIEST
 from operations.tuning.ledger import alpha_of_look
 from operations.tuning.questions import FIXED_ALPHA, LEAST_UNITS, SCREEN_ALPHA
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.schema.rounds import Plan
 
@@ -97,7 +98,7 @@ def check_plan(
     if units < LEAST_UNITS:
         raise PlanCannotPass(
             problem=f"a loss of {plan.margin:g} among the Cases to protect cannot be excluded",
-            given=f"{units} independent Cases or source groups to protect",
+            given=f"{counted(units, 'independent unit')} to protect (Cases or source groups)",
             needed=f"{LEAST_UNITS}",
             remedy="Add Cases to protection_case_ids, or set repeatability to deterministic where the agent truly is.",
         )
@@ -145,11 +146,14 @@ def _check_targets(size: _Size) -> None:
     if size.targets and size.least_p <= size.alpha:
         return
     repeats = repeats_for_p(size.targets, size.alpha)
-    enough = [] if repeats is None else [f"{repeats} repeats"]
+    enough = [] if repeats is None else [counted(repeats, "repeat")]
     raise PlanCannotPass(
         problem=f"the targets of {size.name} cannot reach p {size.alpha:.4g} even if every run is repaired",
-        given=f"{size.targets} target Cases of {size.repeats} repeats, which reach p {size.least_p:.4g} at the least",
-        needed=" or ".join([*enough, f"{cases_for_p(size.repeats, size.alpha)} target Cases"]),
+        given=(
+            f"{counted(size.targets, 'target Case')} of {counted(size.repeats, 'repeat')}, with which p is at least "
+            f"{size.least_p:.4g}"
+        ),
+        needed=" or ".join([*enough, counted(cases_for_p(size.repeats, size.alpha), "target Case")]),
         remedy="Raise incremental_repeats and final_repeats, or name more target Cases for the Issue.",
     )
 
@@ -160,8 +164,8 @@ def _check_minimum(plan: Plan) -> None:
     reachable = fewest if plan.decision_rule == "statistical" else len(plan.case_ids)
     if plan.min_fixed_cases > reachable:
         raise PlanCannotPass(
-            problem=f"min_fixed_cases asks for {plan.min_fixed_cases} repaired Cases",
-            given=f"an Issue of {reachable} Cases that could be repaired",
+            problem=f"min_fixed_cases asks for {counted(plan.min_fixed_cases, 'repaired Case')}",
+            given=f"an Issue of {counted(reachable, 'Case')} that could be repaired",
             needed=f"min_fixed_cases of at most {reachable}",
             remedy="Lower min_fixed_cases, or name more target Cases.",
         )
@@ -286,7 +290,7 @@ def _warnings(plan: Plan, units: int, excludable: float, tie: float) -> list[str
     if excludable > plan.margin:
         found.append(
             f"An unchanged agent as noisy as assumed shows the margin of {plan.margin:g} in fewer than four of five "
-            f"comparisons of {units} units: more repeats, more Cases or a margin of {excludable:.2g} would."
+            f"comparisons of {counted(units, 'unit')}: more repeats, more Cases or a margin of {excludable:.2g} would."
         )
     if tie >= plan.margin > 0:
         found.append(

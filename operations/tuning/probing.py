@@ -72,7 +72,7 @@ class ProbesUsedUp(AtkError):
     """The permission has not enough Executions left."""
 
     message: ClassVar[str] = (
-        "The probe needs {needed} Executions, and {permission_id!r} of {scope_id} has {left} of {limit} left. Give "
+        "{permission_id!r} of {scope_id} has {left} of {limit} Executions left, and the probe needs {needed}. Give "
         "fewer inputs, or diagnose with what the earlier probes showed."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("get_status"),)

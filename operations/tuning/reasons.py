@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from operations.statistics.distributions import units_for_zero_events
 from operations.tuning.questions import LEAST_UNITS, Efficiency
+from operations.wording import counted, either
 from storage.schema.validations import QuestionStatistics
 
 
@@ -24,13 +25,18 @@ def no_improvement(found: QuestionStatistics) -> str:
 def screened_out(found: QuestionStatistics) -> str:
     """Returns that the screening targets do not look better, which costs nothing of the error budget."""
     return (
-        f"The {found.n} target Cases that screen do not look better: {_probability(found)}, and {found.alpha:.4g} is "
-        "needed. The others were not asked, and nothing of the error budget was spent."
+        f"The {_cases(found, 'target Case')} that {either(found.n, 'screens does', 'screen do')} not look better: "
+        f"{_probability(found)}, and {found.alpha:.4g} is needed. The others were not asked, and nothing of the error "
+        "budget was spent."
     )
 
 
 def _what(found: QuestionStatistics) -> str:
-    return f"{found.dimension} metric" if found.question == "efficiency" else f"{found.n} target Cases"
+    return f"{found.dimension} metric" if found.question == "efficiency" else _cases(found, "target Case")
+
+
+def _cases(found: QuestionStatistics, noun: str) -> str:
+    return counted(found.n, noun)
 
 
 def _probability(found: QuestionStatistics) -> str:
@@ -42,13 +48,12 @@ def gap(found: QuestionStatistics) -> tuple[str, ...]:
     if found.answer == "yes":
         return ()
     if found.question == "efficiency":
-        return (
-            f"The {found.dimension} of {found.n} Cases carries no bound: it is missing, or they are too few or alike.",
-        )
+        of = f"The {found.dimension} of {_cases(found, 'Case')}"
+        return (f"{of} carries no bound: it is missing, or there are too few of them, or they are too much alike.",)
     if found.least_attainable_p is None:
         return ("No target Case was compared, so nothing can be said about an improvement.",)
     if found.least_attainable_p > found.alpha:
-        attainable = f"With {found.n} target Cases the least attainable p is {found.least_attainable_p:.4g}"
+        attainable = f"With {_cases(found, 'target Case')} the least attainable p is {found.least_attainable_p:.4g}"
         return (f"{attainable}, and {found.alpha:.4g} is needed: plan more repeats or name more target Cases.",)
     return ("Whether the target Cases improved depends on outcomes that are unknown.",)
 
@@ -56,8 +61,8 @@ def gap(found: QuestionStatistics) -> tuple[str, ...]:
 def of_harm(found: QuestionStatistics) -> str:
     """Returns the harm that was shown."""
     return (
-        f"The {found.n} Cases to protect pass less often in {found.dimension}: mean difference {found.difference:.4g}, "
-        f"p {found.adjusted_p:.4g} of at most {found.alpha:g}."
+        f"The {_cases(found, 'Case')} to protect {either(found.n, 'passes', 'pass')} less often in {found.dimension}: "
+        f"mean difference {found.difference:.4g}, p {found.adjusted_p:.4g} of at most {found.alpha:g}."
     )
 
 
@@ -65,8 +70,9 @@ def of_margin(found: QuestionStatistics) -> str:
     """Returns why a loss of the margin stays possible, and what would exclude it."""
     start = f"A loss of {found.margin:g} in {found.dimension} is not excluded"
     if found.groups < LEAST_UNITS:
-        return f"{start}: {found.groups} independent units to protect, and fewer than {LEAST_UNITS} carry no bound."
-    bound = f"lower bound {found.lower or 0.0:.4g} over {found.groups} units"
+        units = counted(found.groups, "independent unit")
+        return f"{start}: {units} to protect, and fewer than {LEAST_UNITS} carry no bound."
+    bound = f"lower bound {found.lower or 0.0:.4g} over {counted(found.groups, 'unit')}"
     fact = f"{start}: mean difference {found.difference or 0.0:.4g}, {bound}"
     if found.method == "zero_event_bound" and found.margin:
         needed = units_for_zero_events(found.margin, found.alpha)
@@ -76,13 +82,14 @@ def of_margin(found: QuestionStatistics) -> str:
 
 def of_fall(dimension: str, ids: Sequence[str]) -> str:
     """Returns which Cases fell from all to nothing."""
-    return f"{len(ids)} Cases passed every time on the left and never on the right in {dimension}: {named(ids)}."
+    fell = f"{counted(len(ids), 'Case')} passed every time on the left and never on the right"
+    return f"{fell} in {dimension}: {named(ids)}."
 
 
 def of_steep_falls(found: QuestionStatistics, ids: Sequence[str]) -> str:
     """Returns which single Cases fell more steeply, or more of them, than chance explains."""
     return (
-        f"{len(ids)} Cases fell by three fifths or more in {found.dimension}, {named(ids)}: chance does so"
+        f"{counted(len(ids), 'Case')} fell by three fifths or more in {found.dimension}, {named(ids)}: chance does so"
         f" with p {found.p or 0.0:.3g}, and more than {found.alpha:g} is needed. More repeats would tell."
     )
 
@@ -90,14 +97,20 @@ def of_steep_falls(found: QuestionStatistics, ids: Sequence[str]) -> str:
 def of_unknown(unknown: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Returns what is not known, by dimension."""
     return tuple(
-        f"{len(ids)} Cases have an unknown outcome in {n}: {named(ids)}. Judge or run them again."
+        f"{counted(len(ids), 'Case')} {either(len(ids), 'has', 'have')} an unknown outcome in {n}: {named(ids)}. Judge "
+        f"or run {either(len(ids), 'it', 'them')} again."
         for n, ids in unknown.items()
     )
 
 
 def fewer_passes(dimension: str, ids: Sequence[str]) -> str:
     """Returns which Cases lost a pass."""
-    return f"{len(ids)} Cases pass less often in {dimension}: {named(ids)}."
+    return f"{counted(len(ids), 'Case')} {either(len(ids), 'passes', 'pass')} less often in {dimension}: {named(ids)}."
+
+
+def more_passes(ids: Sequence[str]) -> str:
+    """Returns how many Cases gained a pass, as the beginning of a sentence."""
+    return f"{counted(len(ids), 'Case')} {either(len(ids), 'passes', 'pass')} more often"
 
 
 def named(ids: Sequence[str]) -> str:
@@ -111,7 +124,8 @@ def of_pass(found: QuestionStatistics, margins: Iterable[QuestionStatistics]) ->
     shown = "" if found.p is None else f", {_probability(found)} of at most {found.alpha:.4g}"
     improved = f"The {_what(found)} improved by {abs(found.difference or 0.0):.4g} on average{shown}."
     kept = (
-        f"A loss of {q.margin:g} in {q.dimension} is excluded: lower bound {q.lower or 0.0:.4g} over {q.groups} units."
+        f"A loss of {q.margin:g} in {q.dimension} is excluded: lower bound {q.lower or 0.0:.4g} over "
+        f"{counted(q.groups, 'unit')}."
         for q in margins
     )
     return improved, *kept, "No harm was shown in any required dimension."

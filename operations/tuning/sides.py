@@ -41,8 +41,8 @@ class SideToContinue(AtkError):
     """A run of the side ended early with attempts that say something; leaving them out would be choosing."""
 
     message = (
-        "{batch_id} of {revision_id} ended as {status} with {seen} attempts that say something of the agent. They "
-        "count, whatever they say: finish it with continue_batch_id instead of running the side anew."
+        "{batch_id} of {revision_id} ended as {status}, and what its attempts say of the agent ({seen} of them do) "
+        "counts, whatever it is: finish it with continue_batch_id instead of running the side anew."
     )
     next_calls = (NextCall("run_evaluation", {"continue_batch_id": "{batch_id}"}),)
 

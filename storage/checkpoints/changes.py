@@ -36,7 +36,7 @@ class OtherRepository(AtkError):
     """The change lies in a submodule or in a repository of its own."""
 
     message: ClassVar[str] = (
-        "{paths} belong to another Git repository, which ATK does not change. Undo the edits there; to tune that "
+        "Another Git repository holds {paths}, and ATK does not change it. Undo the edits there; to tune that "
         "repository, make it a project of its own."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("cancel_draft"), NextCall("get_status"))
@@ -48,7 +48,7 @@ class OtherRepository(AtkError):
 class SpecialFile(AtkError):
     """A tracked path became a pipe, a socket or a device."""
 
-    message: ClassVar[str] = "{paths} are neither regular files, links nor folders. Put regular files there."
+    message: ClassVar[str] = "Neither a regular file nor a link nor a folder: {paths}. Put a regular file there."
 
     paths: tuple[str, ...]
 

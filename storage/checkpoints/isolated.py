@@ -40,7 +40,7 @@ class IsolatedContentDiffers(AtkError):
     """What was put into the folder of a run is not the Revision."""
 
     message: ClassVar[str] = (
-        "{paths} in the folder of the isolated run are not what the Revision or the declared inputs say, so nothing "
+        "The folder of the isolated run does not hold what the Revision or the declared inputs say: {paths}. Nothing "
         "was started. A declared file may have been edited meanwhile, or a Git filter gives another result each time: "
         "put that right and run again."
     )

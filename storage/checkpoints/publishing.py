@@ -31,8 +31,8 @@ class Staged(AtkError):
     """The user has staged files of the candidate's."""
 
     message: ClassVar[str] = (
-        "{paths} are staged in your index and belong to the candidate, so keeping it would mix both. Unstage them "
-        "with `git restore --staged`, then decide again; other staged files stay staged."
+        "Staged in your index, and part of the candidate: {paths}. Keeping it would mix both. Unstage that with "
+        "`git restore --staged`, then decide again; other staged files stay staged."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("decide_candidate"), NextCall("get_status"))
 

@@ -21,8 +21,8 @@ class UnknownContent(AtkError):
     """Files hold neither the content from before a change nor that from after it."""
 
     message: ClassVar[str] = (
-        "{paths} hold neither the content from before nor from after the change, so somebody else edited them. They "
-        "were not overwritten. Save what is yours elsewhere, put back one of the two contents, and call again."
+        "Neither the content from before nor from after the change is in {paths}, so somebody else edited there. "
+        "Nothing was overwritten. Save what is yours elsewhere, put back one of the two contents, and call again."
     )
     next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("inspect_or_recover_operation"), NextCall("get_status"))
 

@@ -101,7 +101,7 @@ class HardlinkedFile(AtkError):
     """Tracked files share their bytes with other names."""
 
     message: ClassVar[str] = (
-        "{paths} have further hard links; an edit in place would change those files too. Replace each by a copy of "
+        "Further hard links lead to {paths}; an edit in place would change those files too. Replace each by a copy of "
         "its own (`cp f f.new && mv f.new f`)."
     )
 

@@ -13,9 +13,9 @@ from operations import reading, validations
 from operations.assessing import deals
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
-from operations.reading import counted
 from operations.tuning import judging, lifecycle
 from operations.tuning.batches import is_followed
+from operations.wording import counted
 from storage import contents
 from storage.errors import NextCall
 from storage.holdout import cases_for_work, records_for_work

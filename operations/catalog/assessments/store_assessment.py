@@ -21,9 +21,9 @@ from operations.importers._rows import SourceRefused, read_by
 from operations.importers.batches import BatchOrSelection, selection_of
 from operations.importers.verdicts import VerdictsRefused, expand_rows, read_rows_file
 from operations.judges._linear import JudgeEngineMissing
-from operations.reading import counted
 from operations.tuning import judging
 from operations.tuning.probing import ProbeNotPermitted
+from operations.wording import counted
 from storage.errors import NextCall
 from storage.holdout import HoldoutStaysUnseen, require_opened
 from storage.projection import State, UnknownObject

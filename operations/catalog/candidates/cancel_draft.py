@@ -10,6 +10,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.tuning import lifecycle
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes, inverse
 from storage.errors import NextCall
@@ -98,14 +99,16 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
         left = plan.budget.candidates - sum(c.round_id == value.id for c in tx.state.all(Candidate))
         ref = f"refs/atk/drafts/{candidate.id}"
         response = CancelDraftResponse(
-            message=f"{candidate.id} is cancelled and stays spent; {len(changes)} paths are restored.",
+            message=f"{candidate.id} is cancelled and stays spent; restored: {counted(len(changes), 'path')}.",
             round_id=value.id,
             candidate_id=candidate.id,
             decision_id=decision.id,
             restored_paths=restored[:50],
             kept_as=ref if commit else None,
             candidates_left=left,
-            warnings=[f"{len(found) - len(changes)} files of yours that are no part of the draft are left as they are."]
+            warnings=[
+                f"Left as it is, being no part of the draft: {counted(len(found) - len(changes), 'file')} of yours."
+            ]
             if len(found) > len(changes)
             else [],
             next=steps(

@@ -11,6 +11,7 @@ from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.tuning import blocking, deciding, lifecycle
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import Change, Staged, UnknownContent, classify, commit_tree, inverse
 from storage.errors import NextCall
@@ -293,7 +294,7 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
     )
     return DecideCandidateResponse(
         message=f"{candidate.id} is {status}. "
-        + (f"HEAD is {after[:12]}." if keep else f"{len(paths)} paths are as before it."),
+        + (f"HEAD is {after[:12]}." if keep else f"As before it: {counted(len(paths), 'path')}."),
         warnings=[f"Kept against the result: {TOLD[how]}."] if how else [],
         round_id=value.id,
         candidate_id=candidate.id,

@@ -11,6 +11,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
 from operations.tuning import blocking, budget, holdout, lifecycle, running, scope
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import Change, changes_between
 from storage.errors import AtkError, NextCall
@@ -255,8 +256,8 @@ def _affordable(value: Round, plan: Plan, issue: Issue, state: State) -> list[st
     if 2 * cost <= free or running.stands(value, value.current_revision_id, batches):
         return []
     warning = (
-        f"A comparison of this candidate takes {cost} Executions a side, and {free} are free: its parent has not been "
-        "run yet, so only one of the two sides can be paid."
+        f"A comparison of this candidate takes {counted(cost, 'Execution')} a side, and {free} are free: its parent "
+        "has not been run yet, so only one of the two sides can be paid."
     )
     return [warning]
 

@@ -28,7 +28,7 @@ from storage.worktree import Surroundings, ready, shown_path
 class NoSuchCheckpoint(AtkError):
     """The commit is not a state that this Round accepted and left."""
 
-    message = "{given} is no earlier checkpoint of {round_id}. Checkpoints are: {checkpoints}."
+    message = "{given} is no earlier checkpoint of {round_id}. Give one of its checkpoints: {checkpoints}."
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
@@ -150,7 +150,7 @@ def _unpaid(account: budget.Account) -> list[str]:
     left = account.limit - account.used
     if left >= account.reserve:
         return []
-    return [f"A final validation now takes {account.reserve} Executions, and {left} of {account.limit} are left."]
+    return [f"{left} of {account.limit} Executions are left, and a final validation now takes {account.reserve}."]
 
 
 def _target(request: RollbackToRequest, value: Round, tx: Transaction) -> tuple[Revision, list[str]]:

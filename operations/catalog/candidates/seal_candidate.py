@@ -9,8 +9,8 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.reading import counted
 from operations.tuning import lifecycle, scope
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes
 from storage.errors import NextCall

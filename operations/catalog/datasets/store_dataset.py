@@ -47,8 +47,8 @@ from operations.importers._rows import (
 )
 from operations.importers._tables import TableUnreadable
 from operations.importers.batches import BatchHasNoRecords, BatchOrSelection
-from operations.reading import counted
 from operations.tuning.holdout import seen_groups
+from operations.wording import counted
 from storage import contents
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged

@@ -13,10 +13,10 @@ from operations.definition import Effect, Example, Reason, Response, WriteReques
 from operations.execution import probe_inputs, probing
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing, variables
 from operations.execution.permitting import ProbeScriptChanged, script_of
-from operations.reading import counted
 from operations.tuning import lifecycle
 from operations.tuning import probing as rules
 from operations.tuning.running import UnprotectedEffects, require_protected
+from operations.wording import counted
 from storage import contents, probes
 from storage.errors import NextCall
 from storage.frames import canonical, digest

@@ -9,9 +9,9 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Model, NextStep, Reason, Response, WriteRequest, operation, steps
 from operations.importers import stored as imports
-from operations.reading import counted
 from operations.tuning import diagnosis, lifecycle
 from operations.tuning.batches import has_records
+from operations.wording import counted
 from storage import contents
 from storage.errors import NextCall
 from storage.projection import State, UnknownObject

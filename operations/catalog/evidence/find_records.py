@@ -28,6 +28,7 @@ from operations.importers.batches import (
     selection_of,
     verdicts_of,
 )
+from operations.wording import counted
 from storage.errors import NextCall
 from storage.files import StoreDamaged
 from storage.projection import UnknownObject
@@ -277,7 +278,7 @@ def _answer(
     common = counts.values.most_common(VALUES) if counts else []
     drawn = f", {len(found.numbers)} drawn" if request.sample is not None else ""
     answer = FindRecordsResponse(
-        message=f"{found.matched} of {reading.counted(found.scanned, 'Record')} in {batch_id} matched{drawn}.",
+        message=f"{found.matched} of {counted(found.scanned, 'Record')} in {batch_id} matched{drawn}.",
         batch_id=batch_id,
         scanned=found.scanned,
         matched=found.matched,
@@ -386,7 +387,7 @@ def _stored(  # noqa: PLR0913, PLR0917 - what a selection is made of
                 NextCall("store_dataset", {"selection_id": selection_id}),
                 NextCall("read_record", {"record_id": selection_id}),
             )
-            message = f"{answer.message} {selection_id} holds {reading.counted(len(found.numbers), 'Record')}."
+            message = f"{answer.message} {selection_id} holds {counted(len(found.numbers), 'Record')}."
             told = {"message": message, "selection_id": selection_id, "next": more}
             return tx.commit(answer.model_copy(update=told))
 

@@ -28,7 +28,7 @@ from operations.importers._streams import ExportFormatUnknown, PackedFileDamaged
 from operations.importers.evidence import EvidenceImport, ImportStopped, NoEvidence, TooManyDamaged, TraceTooLarge
 from operations.importers.late_scores import LateScores, LooseScores
 from operations.importers.sources import open_source
-from operations.reading import counted
+from operations.wording import counted
 from storage.errors import NextCall
 from storage.schema.base import ObjectId
 from storage.schema.traces import ImportedBatch, SourceKind

@@ -14,7 +14,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.importers._rows import SourceNotRegular, open_regular
 from operations.importers.contracts import FIELDS, contract_of
-from operations.reading import counted
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.projection import UnknownObject

@@ -18,8 +18,8 @@ from operations.execution.binding import BoundRun, WorktreeNotTheRevision
 from operations.execution.plan import RunPlan, write_plan
 from operations.execution.telling import told
 from operations.execution.wanted import ContinueOrRetry, Wanted
-from operations.reading import counted
 from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running, sides
+from operations.wording import counted
 from storage.attempts import FILE, carried_frames
 from storage.checkpoints import IsolatedContentDiffers, NoPlaceOutside
 from storage.founding import KEY

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.wording import counted
 from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
@@ -21,7 +22,7 @@ from storage.projection import State
 class NoSuchOperation(AtkError):
     """The journal has no record of that number."""
 
-    message = "There is no journal record {given}; the last one is {last}."
+    message = "There is no journal record {given}. Give a number from 1 to {last}, or leave it out for what is open."
     next_calls = (NextCall("inspect_or_recover_operation"),)
 
     given: int
@@ -32,7 +33,9 @@ class NoSuchOperation(AtkError):
 class NotStuck(AtkError):
     """Only an operation that a dead process left open can be closed as it is."""
 
-    message = "Record {given} is not an operation that a dead process left open. Open are: {opened}."
+    message = (
+        "Record {given} is not an operation that a dead process left open, and only such a one can be closed: {opened}."
+    )
     next_calls = (NextCall("inspect_or_recover_operation"),)
 
     given: int
@@ -96,9 +99,9 @@ def inspect_or_recover_operation(
     reasons = [f"record {u.number} ({u.operation}): {u.error}" for u in project.unresolved]
     damaged = list(_damaged(project, state))
     settled = [line for line in before if line not in now]
-    whole = f"Nothing was open; {len(damaged)} stored files are damaged." if damaged else ""
+    whole = f"Nothing was open; damaged files of the store: {len(damaged)}." if damaged else ""
     return InspectOrRecoverOperationResponse(
-        message=f"{len(settled)} of {len(before)} open operations are settled."
+        message=f"Of {counted(len(before), 'open operation')}, {len(settled)} settled."
         if before
         else whole or "Nothing was open; the store is whole.",
         journal_record=state.position.number,

@@ -10,8 +10,8 @@ from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.execution import importing
-from operations.reading import counted
 from operations.tuning import advice, budget, holdout
+from operations.wording import counted
 from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.owners import is_alive

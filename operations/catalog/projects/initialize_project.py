@@ -65,8 +65,8 @@ class SecretInConfiguration(AtkError):
     """A field of the configuration holds a credential, and the configuration is stored and used as it is."""
 
     message = (
-        "{places} hold what looks like a credential, and a configuration is stored as it is given. Name the variable "
-        "that holds it in environment or env_file instead, and let the agent read it there. Nothing was stored."
+        "What looks like a credential stands in {places}, and a configuration is stored as it is given. Nothing was "
+        "stored. Name the variable that holds it in environment or env_file instead, and let the agent read it there."
     )
     next_calls = (NextCall("initialize_project", supply={"arguments": "without credentials"}),)
 

@@ -16,12 +16,12 @@ from operations.execution.permitting import (
     ProbePermissionInvalid,
     permissions,
 )
-from operations.reading import counted
 from operations.reusing import PreviousRoundMissing, RevisionNotReusable, reused
 from operations.tuning import lifecycle
 from operations.tuning.batches import find_batch, has_records
 from operations.tuning.external_fix import ExternalFixRefused
 from operations.tuning.identity import declared_inputs
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import Change, build_tree, commit_tree, draft_changes, inverse
 from storage.errors import AtkError, NextCall

@@ -12,9 +12,9 @@ from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.reading import counted
 from operations.tuning import deciding, lifecycle
 from operations.tuning.external_fix import ExternalFixNotShown
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.projection import UnknownObject
@@ -277,7 +277,7 @@ def _grounds(
 def _check_nothing_kept(value: Round, head: Head) -> None:
     kept = len(value.accepted_candidate_ids)
     if kept:
-        problem = f"{kept} candidates are kept; roll back to B0 first, or complete it"
+        problem = f"it keeps {counted(kept, 'candidate')}; roll back to B0 first, or complete it"
         raise CannotCloseSo(round_id=value.id, action="close_without_adoption", problem=problem)
     if head.tree != value.baseline_tree:
         problem = "HEAD does not hold B0's content"

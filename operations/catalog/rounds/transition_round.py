@@ -11,9 +11,9 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.reading import counted
 from operations.tuning import lifecycle, pausing, running
 from operations.tuning.identity import runner_digest
+from operations.wording import counted
 from storage import effects
 from storage.checkpoints import Change, Entry, build_tree, commit_tree, draft_changes, inverse
 from storage.errors import NextCall

@@ -18,6 +18,7 @@ from operations.importers.batches import record_of
 from operations.importers.event_logs import LogNotWhole, log_of
 from operations.trajectories import EventLog
 from operations.trajectories.metrics.registry import measured
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
 from storage.projection import UnknownObject
@@ -179,7 +180,7 @@ def _head(request: InspectTrajectoryRequest, log: EventLog, matched: int) -> Ins
     why = log.why_light()
     shown = f", {matched} of them match" if matched < len(log) else ""
     return InspectTrajectoryResponse(
-        message=f"{request.record_id} {log.state}: {reading.counted(len(log), 'event')}{shown}.",
+        message=f"{request.record_id} {log.state}: {counted(len(log), 'event')}{shown}.",
         record_id=request.record_id,
         state=log.state,
         end_reason=facts.snippet(log.end_reason, _LINE) if log.end_reason else None,

@@ -9,9 +9,9 @@ from pydantic import Field
 from operations import validations
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
-from operations.reading import counted
 from operations.tuning import comparing, lifecycle
 from operations.validations import Subject
+from operations.wording import counted
 from storage.errors import NextCall
 from storage.projection import State, UnknownObject
 from storage.schema.base import ObjectId

@@ -22,7 +22,7 @@ def test_an_import_is_held_to_the_contract_of_its_version(tmp_path):
     assert [told.partition(" ")[2] for told in sent.warnings if told.startswith(made.contract_id)] == [
         "scores.quality: expected 0 to 1, found 1 beyond, such as 70",
         "output: expected in every Record, found in 2 of 3",
-        "metadata.metadata.region: expected one of north, south, found 1 others, such as east",
+        "metadata.metadata.region: expected one of north, south, found 1 beside them, such as east",
     ]
     assert imports.project.state().get(ImportedBatch, sent.batch_id).contract_id == made.contract_id
     strange = imports.send(path, **TRACES, source_namespace="support", mapping_version="9")

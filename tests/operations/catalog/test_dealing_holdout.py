@@ -47,7 +47,7 @@ def test_what_the_project_knows_already_is_dealt_to_no_holdout(at):
     assert first.usage_counts["holdout"] == 0
     assert first.warnings[-2:] == [
         "No Case is for holdout: 10 source groups cannot be divided so.",
-        "10 source groups could be no holdout: they or their inputs are known from elsewhere in the project.",
+        "10 source groups could be no holdout: the group or an input of it is known elsewhere in the project.",
     ]
     fresh = [{**row, "input": f"new {row['id']}"} for row in rows(20, groups=20)]
     made = target.call("store_dataset", source=write(target, "new.jsonl", fresh), split={"holdout": 0.3, "seed": 1})

@@ -88,7 +88,7 @@ def test_cases_without_an_expected_answer_are_named_before_and_when_they_are_jud
     target = at("initialized")
     target.write("some.csv", "id,input,expected\na,refund me,billing\nb,crash,\n")
     stored = target.call("store_dataset", source="some.csv")
-    assert any("1 of 2 Cases have no expected answer" in warning for warning in stored.warnings)
+    assert any("Cases without an expected answer: 1 of 2" in warning for warning in stored.warnings)
     ran = target.call("run_evaluation", dataset_id=stored.dataset_id, revision_commit=target.head, wait_seconds=200)
     made = target.call("store_assessment", batch_id=ran.batch_id, evaluation_spec=SPEC, judger=EXACT)
-    assert "such as b, and the rule exact compares with one" in made.warnings[0]
+    assert "such as b. The rule exact compares with one" in made.warnings[0]

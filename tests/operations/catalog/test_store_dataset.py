@@ -85,7 +85,7 @@ def test_the_source_group_is_what_was_chosen(imports, send, by, groups, without)
     batch_id = send(trace(1), trace(2, userId="u"), trace(3, sessionId=None))
     made = imports.call("store_dataset", batch_id=batch_id, **({"group_by": by} if by else {}))
     assert [case.source_group_id for case in cases(imports, made.dataset_id).values()] == groups
-    assert any("no source group" in warning for warning in made.warnings) == bool(without)
+    assert any("without a source group" in warning for warning in made.warnings) == bool(without)
 
 
 def test_a_record_of_unknown_input_is_refused_by_name_or_left_out(imports, send):
@@ -97,7 +97,7 @@ def test_a_record_of_unknown_input_is_refused_by_name_or_left_out(imports, send)
     assert imports.every_byte() == before
     made = imports.call("store_dataset", batch_id=batch_id, skip_unknown_inputs=True)
     assert (made.case_count, list(cases(imports, made.dataset_id))) == (2, ["t-1", "t-3"])
-    assert made.warnings == [f"1 Records were left out, since their input is unknown: {batch_id}.2 (null)."]
+    assert made.warnings == [f"1 Record left out, since the input is unknown: {batch_id}.2 (null)."]
     with pytest.raises(RecordInputUnknown):
         imports.call("store_dataset", batch_id=batch_id, record_ids=[f"{batch_id}.2"], skip_unknown_inputs=True)
 
@@ -125,8 +125,8 @@ def test_a_correction_is_an_expected_answer_only_when_asked_and_shown_as_unverif
     assert found["t-1"].origin.expected_verified is False
     assert [found[f"t-{n}"].expected_present for n in (2, 3, 4)] == [False] * 3
     assert made.unverified_expected == 1
-    assert "1 expected answers are corrections that nobody verified." in made.warnings
-    assert "3 Records have no single correction 'fix': no expected answer." in made.warnings
+    assert "1 expected answer taken from a correction that nobody verified." in made.warnings
+    assert "3 Records without a single correction 'fix': no expected answer." in made.warnings
 
 
 def test_results_give_their_cases_once_and_must_agree(imports, tmp_path):
@@ -138,7 +138,7 @@ def test_results_give_their_cases_once_and_must_agree(imports, tmp_path):
     found = cases(imports, made.dataset_id)
     assert {case.id: (case.input, case.expected) for case in found.values()} == {"a": ("Q1", "r1"), "b": ("Q2", "r2")}
     assert found["a"].origin.expected_from == "record"
-    assert "1 Records are of a Case that another one gave already." in made.warnings
+    assert "1 Record of a Case that another one gave already." in made.warnings
     with pytest.raises(RecordsDisagree) as raised:
         imports.call("store_dataset", batch_id=batch_id)
     assert (raised.value.case_id, raised.value.fields) == ("b", ("input",))

@@ -50,7 +50,7 @@ def record(**more):
         ({"field": "metadata.region", "values": ["north", "south"]}, None),
         (
             {"field": "metadata.region", "values": ["east"]},
-            "metadata.region: expected one of east, found 2 others, such as north",
+            "metadata.region: expected one of east, found 2 beside them, such as north",
         ),
         ({"field": "metadata.n.deep", "type": "number", "min": 3, "max": 3}, None),
         (

@@ -125,7 +125,7 @@ def test_the_sentence_about_missing_verdicts_counts_what_it_does_not_name():
         verdicts.expand_rows([], records, ("correct",), "batch-1-b", "client")
 
     text = str(refused.value)
-    assert text.startswith("11 verdicts are needed and 11 of them missing")
+    assert text.startswith("Verdicts are missing, 11 of the 11 that are needed: ")
     assert text.count(" in correct") == 6
     assert "and 5 more" in text
 

@@ -63,7 +63,7 @@ def test_cases_and_repeats_that_no_plan_asked_for_are_named():
     found = mismatches("d", {"c": (P, P), "x": (P,)}, {"c": (P,)}, case_ids=("c",), repeats=1)
     assert len(found) == 2
     assert "such as x" in found[0]
-    assert "repeats of 1 Cases" in found[1]
+    assert "the planned 1 repeat of 1 Case in" in found[1]
 
 
 @given(st.lists(st.tuples(OUTCOMES, OUTCOMES), min_size=1, max_size=4))

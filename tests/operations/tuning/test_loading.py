@@ -27,7 +27,7 @@ def problems(*records, observed=DIGEST):
 
 def test_every_counted_record_has_to_prove_it():
     assert problems(record(EVENT), record(EVENT, status="agent_error")) == ()
-    assert "1 Records of batch-1-a do not prove" in problems(record(EVENT), record())[0]
+    assert "1 Record of batch-1-a does not prove" in problems(record(EVENT), record())[0]
     assert problems(record(EVENT), record(status="infra_error"), record(case_id="other")) == ()
 
 
@@ -66,7 +66,7 @@ def test_folder_is_proved_by_all_of_its_files(tmp_path):
 
 def test_a_sealed_record_proves_it_itself_unless_its_seal_is_of_before_that_was_told():
     assert problems(record(EVENT), record(EVENT, sealed="s")) == ()
-    assert "do not prove" in problems(record(EVENT), record(sealed="s"))[0]
+    assert "does not prove" in problems(record(EVENT), record(sealed="s"))[0]
     assert problems(record(EVENT), record(sealed="s", told=False)) == ()
 
 
