@@ -4,5 +4,6 @@ Importing this loads the standard library only.
 """
 
 from operations.trajectories.log import EventLog, LogProblem, content
+from operations.trajectories.writing import LogWriter
 
-__all__ = ["EventLog", "LogProblem", "content"]
+__all__ = ["EventLog", "LogProblem", "LogWriter", "content"]

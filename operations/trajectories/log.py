@@ -83,12 +83,13 @@ class EventLog:
         """Says how the run ended; after that the log takes no more.
 
         Raises:
-            LogProblem: It has ended already, or `state` is no end.
+            LogProblem: It has ended already, or this is no end.
         """
         if self.state != "running":
             raise LogProblem(f"the run has ended already ({self.state})")
-        if state not in STATES - {"running"}:
-            raise LogProblem(f"{state!r} is no end of a run; there are {', '.join(sorted(STATES - {'running'}))}")
+        if state == "running":
+            raise LogProblem("running is no end of a run")
+        ending(state, reason, len(self))
         self.state, self.end_reason = state, reason
 
     def why_light(self) -> str | None:
@@ -133,17 +134,11 @@ class EventLog:
         A line is the SHA-256 (hex) of the hash before it and its own body, a space, the body (canonical JSON), a line
         feed.
         """
-        chain = _OPENING
-        for body in self._bodies():
-            text = canonical(body).encode()
-            chain = _next(chain, text)
-            yield chain.encode() + b" " + text + b"\n"
-
-    def _bodies(self) -> Iterator[Mapping[str, Any]]:
-        yield {"format": FORMAT} if self.tools is None else {"format": FORMAT, "tools": self.tools}
+        chain = Chain()
+        yield chain.line(heading(self.tools))
         for event in self._events:
-            yield {"event": event}
-        yield {"end": {"state": self.state, "reason": self.end_reason, "events": len(self._events)}}
+            yield chain.line({"event": event})
+        yield chain.line(ending(self.state, self.end_reason, len(self._events)))
 
     @classmethod
     def from_lines(cls, lines: Iterable[bytes]) -> EventLog:
@@ -197,27 +192,68 @@ class EventLog:
     def _close(self, end: Mapping[str, Any], number: int | None) -> None:
         if number is not None and end.get("events") != len(self):
             raise LogProblem(f"line {number} counts {end.get('events')} events; there are {len(self)}")
-        if end.get("state") not in STATES:
-            raise LogProblem(f"{end.get('state')!r} is no state of a run")
-        if not isinstance(reason := end.get("reason"), str | None):
-            raise LogProblem(f"the reason of an end is a text, and this is {str(reason)[:40]!r}")
+        ended = ending(str(end.get("state")), end.get("reason"), len(self))["end"]
         try:
             self._order.finish()
         except ValueError as problem:
             raise LogProblem(str(problem)) from None
-        self.state, self.end_reason = str(end["state"]), reason
+        self.state, self.end_reason = ended["state"], ended["reason"]
 
     def _add(self, event: Mapping[str, Any], *, parents_first: bool = False) -> None:
-        place = len(self._events)
-        given = {**event, "seq": event.get("seq", place), "id": event.get("id") or f"e{place}"}
-        if problem := problem_of(given):
-            raise LogProblem(f"event {place}{problem}" if problem[0] in ",:" else f"event {place} {problem}")
-        copied = json.loads(canonical(given))
-        try:
-            self._order.take(copied, parents_first=parents_first)
-        except ValueError as problem:
-            raise LogProblem(str(problem)) from None
-        self._events.append(copied)
+        self._events.append(taken(event, self._order, parents_first=parents_first))
+
+
+class Chain:
+    """The hashes that tie the lines of a log together."""
+
+    def __init__(self) -> None:
+        self._digest = _OPENING
+
+    def line(self, body: Mapping[str, Any]) -> bytes:
+        """Returns the next line.
+
+        Raises:
+            LogProblem: The body cannot be said in JSON.
+        """
+        text = canonical(body).encode()
+        self._digest = _next(self._digest, text)
+        return self._digest.encode() + b" " + text + b"\n"
+
+
+def heading(tools: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the body of a log's first line."""
+    return {"format": FORMAT} if tools is None else {"format": FORMAT, "tools": tools}
+
+
+def ending(state: str, reason: str | None, events: int) -> dict[str, Any]:
+    """Returns the body of a log's last line.
+
+    Raises:
+        LogProblem: `state` is none of a run, or `reason` is no text.
+    """
+    if state not in STATES:
+        raise LogProblem(f"{str(state)[:40]!r} is no state of a run; there are {', '.join(sorted(STATES))}")
+    if not isinstance(reason, str | None):
+        raise LogProblem(f"the reason of an end is a text, and this is {str(reason)[:40]!r}")
+    return {"end": {"state": state, "reason": reason, "events": events}}
+
+
+def taken(event: Mapping[str, Any], order: EventOrder, *, parents_first: bool) -> dict[str, Any]:
+    """Returns a copy of an event with its place and name, once it is found to fit.
+
+    Raises:
+        LogProblem: It is no event, or does not fit to those before it.
+    """
+    place, own = order.count, event.get("id")
+    given = {**event, "seq": event.get("seq", place), "id": own or order.free_id(event.get("kind"), f"e{place}")}
+    if problem := problem_of(given):
+        raise LogProblem(f"event {place}{problem}" if problem[0] in ",:" else f"event {place} {problem}")
+    copied: dict[str, Any] = json.loads(canonical(given))
+    try:
+        order.take(copied, parents_first=parents_first)
+    except ValueError as misfit:
+        raise LogProblem(str(misfit)) from None
+    return copied
 
 
 def content(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON

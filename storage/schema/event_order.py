@@ -82,6 +82,12 @@ class EventOrder:
         for parent, place in self._awaited.items():
             raise ValueError(f"event {place} has the parent {parent}, which is not in the log; {_OUTSIDE}")
 
+    def free_id(self, kind: object, wanted: str) -> str:
+        """Returns `wanted`, or a longer id where an event of that kind has it."""
+        while (kind, wanted) in self._names:
+            wanted += "'"
+        return wanted
+
     def open_calls(self) -> list[str]:
         """Returns the ids of the calls that have no result, in order."""
         return [call_id for call_id, is_open in self._open.items() if is_open]

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from operations.trajectories import EventLog, LogProblem
+from operations.trajectories import EventLog, LogProblem, LogWriter
+from operations.trajectories.log import verified
 from storage.schema import events as stored
 
 HELLO = {"status": "value", "value": "hello"}
@@ -102,6 +103,47 @@ def test_a_name_twice_and_anything_after_the_end_are_refused():
     for late in (lambda: log.append(said()), lambda: log.end("failed")):
         with pytest.raises(LogProblem, match="has ended"):
             late()
+
+
+def test_a_writer_writes_the_lines_of_the_same_log_and_a_crash_leaves_what_was_before():
+    log, written = a_log(), []
+    writer = LogWriter(written.append, {"find": {}})
+    for event in log:
+        with pytest.raises(LogProblem, match="no known kind"):
+            writer.append({"kind": "thought"})
+        writer.append({k: v for k, v in event.items() if k not in ("seq", "id")})
+    with pytest.raises(LogProblem, match="has no end: lines were lost"):
+        EventLog.from_lines(written)
+    assert len([*verified(written)]) == len(log) + 1
+    for state in ("running", "over"):
+        with pytest.raises(LogProblem):
+            writer.end(state)
+    writer.end("completed", "stop")
+    for late in (lambda: writer.append(said()), lambda: writer.end("failed")):
+        with pytest.raises(LogProblem, match="nothing can follow"):
+            late()
+    again = EventLog.from_lines(written)
+    assert again.tools == {"find": {}}
+    assert again.as_stored() == {**log.as_stored(), "tools": {"find": {}}}
+
+
+def test_nothing_follows_a_line_that_could_not_be_written():
+    def write(line):
+        if b"hello" in line:
+            raise OSError("disk full")
+
+    writer = LogWriter(write)
+    with pytest.raises(OSError, match="disk full"):
+        writer.append(said())
+    with pytest.raises(LogProblem, match="a line could not be written whole; nothing can follow"):
+        writer.append({"kind": "turn_complete"})
+
+
+def test_an_event_without_an_id_gets_one_that_is_free():
+    log = EventLog()
+    log.append(said(id="e1"))
+    log.append(said())
+    assert [e["id"] for e in log] == ["e1", "e1'"]
 
 
 def test_a_call_has_one_result_and_what_answers_none_says_so():
