@@ -2,6 +2,19 @@
 
 import re
 from pathlib import Path
+from typing import get_args
+
+from storage.schema import (
+    approvals,
+    assessments,
+    batches,
+    candidates,
+    datasets,
+    evidence,
+    knowledge,
+    rounds,
+    validations,
+)
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -28,6 +41,20 @@ def test_the_words_of_the_loop_have_entries():
         "usage", "source group", "judger", "dimension", "verdict", "gate", "plan", "margin", "journal", "intent",
     }  # fmt: skip
     assert wanted - entries() == set()
+
+
+def test_every_state_that_an_answer_can_name_is_told():
+    kinds = (
+        approvals.HowConfirmed, assessments.Readiness, assessments.Validity, assessments.Verdict, batches.BatchStatus,
+        candidates.Candidate.model_fields["change_kind"].annotation,
+        candidates.Candidate.model_fields["status"].annotation,
+        candidates.Decision.model_fields["action"].annotation, candidates.Disposition, candidates.RootCauseStatus,
+        datasets.Usage, evidence.ExecutionStatus, knowledge.KnowledgeStatus, rounds.Objective, rounds.Repeatability,
+        rounds.RoundStatus, rounds.Rule, validations.QuestionStatistics.model_fields["question"].annotation,
+        validations.Result,
+    )  # fmt: skip
+    told = set(re.findall(r"`(\w+)`", TEXT))
+    assert {value for kind in kinds for value in get_args(kind)} - told == set()
 
 
 def test_words_marked_as_having_an_entry_have_one():
