@@ -241,7 +241,7 @@ async def start_a_run(client, target):
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_run_goes_on_without_its_client_and_ends_with_the_server(target):
+async def test_a_run_goes_on_without_its_client_and_ends_with_the_server_and_is_continued_at_the_next(target):
     process, url = started(target.parent, "--project", str(target))
     with process:
         server = url, (target.parent / "token").read_text().strip()
@@ -266,6 +266,21 @@ async def test_a_run_goes_on_without_its_client_and_ends_with_the_server(target)
             found = await answer(client, "wait_for_batch", batch_id=again["batch_id"])
             assert found["status"] == "interrupted"
             assert found["next"][0]["tool"] == "run_evaluation"
+            killed = await answer(client, "run_evaluation", **arguments)
+            await until(lambda: running(target))
+        process.kill()
+        process.wait(LONG)
+        await until(lambda: not running(target))
+    port = url.split(":")[2].partition("/")[0]
+    process, again_there = started(target.parent, "--project", str(target), "--port", port)
+    with process:
+        assert again_there == url
+        (target.parent / "go").touch()
+        async with client_of((url, server[1])) as client:
+            found = await answer(client, "wait_for_batch", batch_id=killed["batch_id"])
+            assert found["status"] == "interrupted"
+            done = await answer(client, "run_evaluation", continue_batch_id=killed["batch_id"], wait_seconds=240)
+            assert done["status"] == "sealed"
         process.send_signal(signal.SIGINT)
         assert process.wait(LONG) == 0
 

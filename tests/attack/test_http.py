@@ -1,5 +1,6 @@
 """Who comes to the HTTP server without the token, with broken HTTP or with broken messages harms no client."""
 
+import http.client
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from atk_mcp import __main__, tokens
 from atk_mcp.homeless import ProjectNotNamed, refuse_unnamed
 from atk_mcp.strangers import AT_ONCE, MAX_BYTES
 from tests.atk_mcp import toys
+from tests.atk_mcp.test_http import started
 from tests.atk_mcp.test_http_calls import LONG, served
 from tests.atk_mcp.test_main import ROOT
 
@@ -365,3 +367,35 @@ def test_the_token_is_told_to_nobody_and_stdout_has_the_address_alone(tmp_path):
     assert [token.encode() in each for each in shown] == [False, False, False]
     assert str(tmp_path / "token").encode() in shown[2]
     assert os.listdir(project) == []
+
+
+@pytest.mark.slow
+def test_a_thousand_sessions_leave_no_file_and_no_memory_behind(tmp_path):
+    process, url = started(tmp_path)
+    token = (tmp_path / "token").read_text("utf-8").strip()
+    about = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Accept": "*/*"}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
+
+    def held():
+        status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
+        return len(os.listdir(f"/proc/{process.pid}/fd")), int(status.partition("VmRSS:")[2].split()[0])
+
+    def come_and_go(times):
+        for _ in range(times):
+            client.request("POST", "/mcp", hello, about)
+            came = client.getresponse()
+            assert b"serverInfo" in came.read()
+            client.request("DELETE", "/mcp", headers=about | {"Mcp-Session-Id": came.headers["mcp-session-id"]})
+            left = client.getresponse()
+            left.read()
+            assert left.status == 200
+        return held()
+
+    with process:
+        client = http.client.HTTPConnection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
+        files, kilobytes = come_and_go(300)
+        more_files, more_kilobytes = come_and_go(1_000)
+        assert more_files == files
+        assert more_kilobytes - kilobytes < 8_000  # 1,000 sessions that were kept would take 38,000
+        client.close()
+        process.kill()
