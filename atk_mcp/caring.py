@@ -16,13 +16,20 @@ Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.Ar
 
 def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps the type of its subparsers to itself
     """Adds the commands to the parser of `atk`; `command` makes one that has `--project`."""
-    install = commands.add_parser("install", help="put server and Skills where a client finds them")
+    install = commands.add_parser("install", help="put the server and the Skills where a client finds them")
     install.add_argument(
-        "--client", default="codex", choices=CLIENT_NAMES, help="default codex; others: print its lines"
+        "--client",
+        default="codex",
+        choices=CLIENT_NAMES,
+        help="codex (default): installed into it; another: what belongs into its settings is printed",
     )
     install.add_argument("--codex", default="codex", metavar="PATH", help="the Codex program (default: from PATH)")
-    install.add_argument("--env", action="append", default=[], metavar="NAME", help="a variable that the agent needs")
-    install.add_argument("--http", action="store_true", help="reach the server of `atk-mcp --http`, start none")
+    install.add_argument(
+        "--env", action="append", default=[], metavar="NAME", help="a variable that the agent needs; may be repeated"
+    )
+    install.add_argument(
+        "--http", action="store_true", help="reach the server that `atk-mcp --http` runs, and start none"
+    )
     install.add_argument(
         "--port", type=int, metavar="N", help="with --http: where it listens (default: its own default)"
     )
@@ -36,7 +43,10 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
     approve.add_argument("--decline", action="store_true", help="refuse it, without asking")
 
     verify = command(
-        commands, "verify", _verify, "make every digest, count, Validation and Decision again; heal nothing"
+        commands,
+        "verify",
+        _verify,
+        "make every digest, count, Validation and Decision again and compare; change nothing",
     )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 

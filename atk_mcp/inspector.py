@@ -36,7 +36,7 @@ begin here:
   atk tools --toolsets                       the sets of them that a server can be started with
   atk call get_status                        run an operation; the answer is JSON on stdout
   atk call store_dataset --request '{"source": "cases.csv"}'
-  atk run batch-14-m3qa                      hold a run in this terminal, or go on with one that ended early
+  atk run batch-14-m3qa                      wait here for a run, or go on with one that ended early
   atk journal --last 5                       what was done in this project
   atk approve                                what an agent asks a person's word for, and its answer
   atk key list                               the keys of holdout Cases; export and import take them elsewhere
@@ -46,7 +46,7 @@ begin here:
   atk rounds                                 every Round and its newest result; atk show ID for any object
   atk cases batch-14-m3qa --failed           attempts with their verdicts; atk diff A B, atk trajectory RECORD
   atk report round-6-y6pc --open             a Round as a page; atk gate ROUND for CI; atk watch for a running batch
-  atk verify                                 whether every stored byte, count and Decision is what it was
+  atk verify                                 whether every stored byte, count and Decision is as it was recorded
   atk recover                                finish or undo what an interrupted call left
 
 exit status: 0 done; 1 refused (stderr says why and what to do), or `atk verify` found a difference; 2 wrong usage;
@@ -152,12 +152,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     call.set_defaults(usage=call)
 
-    run = _command(commands, "run", _hold, "hold a batch's run here, or go on with one that ended early")
+    run = _command(commands, "run", _hold, "wait here for a batch's run, or go on with one that ended early")
     run.add_argument("batch_id", metavar="BATCH", help="its id, as run_evaluation answered it")
     run.add_argument("--rerun-unknown", metavar="REASON", help="attempts of unknown end may run again, and why")
     run.set_defaults(json=False)
 
-    journal = _command(commands, "journal", _journal, "what was done in this project")
+    journal = _command(commands, "journal", _journal, "what was done in this project, the newest last")
     journal.add_argument("--last", type=int, default=20, metavar="N", help="only the last N records (default 20)")
     journal.add_argument("--json", action="store_true", help="whole records, one line of JSON each")
 
@@ -167,7 +167,18 @@ def build_parser() -> argparse.ArgumentParser:
 
     recover = _command(commands, "recover", _recover, "finish or undo what an interrupted call left")
     recover.add_argument("--json", action="store_true", help="print the answer as JSON")
+    _describe_all(parser)
     return parser
+
+
+def _describe_all(parser: argparse.ArgumentParser) -> None:
+    """Lets the help of each command begin with what the list of commands says of it."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to what a parser takes
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            said = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001 - as above
+            for name, command in action.choices.items():
+                command.description = command.description or f"{said[name][:1].upper()}{said[name][1:]}."
+                _describe_all(command)
 
 
 def _command(
@@ -178,9 +189,7 @@ def _command(
     *,
     own_help: bool = False,
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=summary[:1].upper() + summary[1:] + ".", add_help=not own_help
-    )
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, add_help=not own_help)
     parser.add_argument("--project", metavar="DIR", help="the project's folder (default: this one)")
     parser.set_defaults(command=run, parser=parser)
     return parser

@@ -27,6 +27,7 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:  # noqa: ANN401
     record = what.add_parser(
         "record",
         help="start a server for a client, and record the wire between them",
+        usage="atk trace record [-h] FILE -- COMMAND [ARGUMENT ...]",
         epilog=_RECORD,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

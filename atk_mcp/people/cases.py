@@ -32,7 +32,7 @@ def cases(given: argparse.Namespace, root: str) -> int:
         wrong = one["status"] not in ("completed", "unknown") or set(one["verdicts"].values()) & {"fail", "unknown"}
         if (given.failed and not wrong) or (given.case is not None and one["case"] != given.case):
             continue
-        if len(rows) == max(1, given.last):
+        if len(rows) == max(1, given.first):
             left_out += 1
             continue
         rows.append(one)
@@ -53,7 +53,7 @@ def cases(given: argparse.Namespace, root: str) -> int:
     title = f"{given.batch_id}, judged by {judged[-1].id}" if judged else f"{given.batch_id}, not judged"
     console().print(table(("Case", "#Repeat", "Status", "Verdicts", "Record", "Output"), shown, title=title, limit=60))
     if left_out:
-        say(f"and {left_out} more; --last N shows more of them")
+        say(f"and {left_out} more; --first N shows more of them")
     return 0
 
 

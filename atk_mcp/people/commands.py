@@ -32,21 +32,30 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
     watch.add_argument("batch_id", nargs="?", metavar="BATCH", help="its id (default: the one that runs)")
     watch.add_argument("--json", action="store_true", help="one line of JSON whenever something changed")
 
-    gc = command(commands, "gc", _run("freeing", "gc"), "what can be freed: reports and leftovers, never evidence")
+    gc = command(
+        commands,
+        "gc",
+        _run("freeing", "gc"),
+        "free what can be made again or is nobody's: reports and leftovers, never evidence",
+    )
     gc.add_argument("--dry-run", action="store_true", help="only say what would be freed")
     gc.add_argument("--json", action="store_true", help="print it as JSON")
 
-    export = command(commands, "export", _run("carrying", "export"), "the whole store as one file, with its digests")
+    export = command(
+        commands, "export", _run("carrying", "export"), "write the whole store into one file, with its digests"
+    )
     export.add_argument("path", metavar="FILE", help="a file that does not exist, such as project.atk.tar.zst")
     export.add_argument("--json", action="store_true", help="print what was written as JSON")
-    bring = command(commands, "import-project", _run("carrying", "bring"), "unpack such a file, and verify all of it")
+    bring = command(
+        commands, "import-project", _run("carrying", "bring"), "unpack what `atk export` wrote, and verify all of it"
+    )
     bring.add_argument("path", metavar="FILE", help="what `atk export` wrote")
     bring.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def _tables(commands: Any, command: Add) -> None:  # noqa: ANN401 - as above
     rounds = command(commands, "rounds", _run("rounds", "rounds"), "every Round: its state, candidates and result")
-    show = command(commands, "show", _run("rounds", "show"), "any stored object by its id, with what it holds")
+    show = command(commands, "show", _run("rounds", "show"), "one stored object by its id, with what it holds")
     show.add_argument("record_id", metavar="ID", help="any id that ATK gave")
     show.add_argument("--field", metavar="NAME", help="a field to show whole, such as cases.0.input")
     diff = command(commands, "diff", _run("cases", "diff"), "two runs by Case, or two attempts line by line")
@@ -56,7 +65,7 @@ def _tables(commands: Any, command: Add) -> None:  # noqa: ANN401 - as above
     cases.add_argument("batch_id", metavar="BATCH", help="a run or an import")
     cases.add_argument("--failed", action="store_true", help="only those that failed or have no known outcome")
     cases.add_argument("--case", metavar="CASE", help="only this Case")
-    cases.add_argument("--last", type=int, default=200, metavar="N", help="at most N of them (default 200)")
+    cases.add_argument("--first", type=int, default=200, metavar="N", help="only the first N of them (default 200)")
     trajectory = command(
         commands, "trajectory", _run("trajectories", "trajectory"), "what an agent did in one attempt, step by step"
     )

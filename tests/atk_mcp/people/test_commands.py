@@ -129,7 +129,7 @@ def test_only_failed_attempts_are_shown_when_asked(completed, run):
     assert 0 < len(failed["attempts"]) < len(wanted["attempts"])
     one = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--case", "refund-1")[1])
     assert {a["case"] for a in one["attempts"]} == {"refund-1"}
-    assert "and" in run(completed, "cases", completed.final_left_batch_id, "--last", "1")[1].splitlines()[-1]
+    assert "and" in run(completed, "cases", completed.final_left_batch_id, "--first", "1")[1].splitlines()[-1]
 
 
 def test_a_diff_of_runs_says_which_cases_moved_and_its_status_whether_any_did(completed, run):
