@@ -69,7 +69,6 @@ def test_the_readme_leads_by_hand_from_an_agent_to_a_run(reader):
     files = {
         "agent.py": "import sys\nprint('billing' if 'invoice' in sys.argv[1] else open('prompt.txt').read().strip())\n",
         "prompt.txt": "other\n",
-        "cases.csv": "id,input,expected\n" + "".join(f"{n},Where is invoice {n}?,billing\n" for n in range(12)),
         "export/traces.jsonl": '{"id": "t-1", "timestamp": "2026-03-02T09:00:00Z", "input": "Hi", "output": "other"}\n',
     }
     for name, text in files.items():
