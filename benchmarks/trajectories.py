@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import orjson
 
-from operations.trajectories import EventLog, content
+from operations.trajectories import EventLog, LogWriter, content
 from operations.trajectories.log import verified
 from operations.trajectories.metrics.registry import measured
 
@@ -58,6 +59,15 @@ def made(count: int) -> EventLog:
     for event in events(count):
         log.append(event)
     return log
+
+
+def write(count: int) -> None:
+    """Writes so many events as they come."""
+    with Path(os.devnull).open("wb") as file:
+        writer = LogWriter(file.write)
+        for event in events(count):
+            writer.append(event)
+        writer.end("completed")
 
 
 def spent(work: Callable[[], Any]) -> float:
@@ -102,8 +112,16 @@ def figures(count: int, folder: Path) -> dict[str, tuple[float, float]]:
         for event in given:
             fresh.append(event)
 
+    def write_as_it_goes() -> None:
+        with path.open("wb") as file:
+            writer = LogWriter(file.write)
+            for event in given:
+                writer.append(event)
+            writer.end("completed")
+
     works: dict[str, Callable[[], Any]] = {
         "append": append,
+        "append and write at once": write_as_it_goes,
         "write lines": lambda: path.write_bytes(b"".join(log.lines())),
         "verify": lambda: verify(path),
         "verify and read back": lambda: read(path),
@@ -133,7 +151,8 @@ def main() -> None:
     if asked.step:
         step, argument = asked.step
         if step != "import":
-            {"append": lambda: made(int(argument)), "verify": lambda: verify(Path(argument))}[step]()
+            steps = {"append": made, "write": write, "verify": verify}
+            steps[step](Path(argument) if step == "verify" else int(argument))
         told = Path("/proc/self/status").read_text(encoding="ascii")  # getrusage also counts what the parent held
         sys.stdout.write(told.partition("VmHWM:")[2].split()[0])
         return
@@ -149,8 +168,11 @@ def main() -> None:
         bare = megabytes("import", 0)
         for count in (few, many):
             held = megabytes("append", count) - bare
+            written = megabytes("write", count) - bare
             streamed = megabytes("verify", folder / f"{count}.log") - bare
-            print(f"  memory of {count}: {held:.1f} MB in a log, {streamed:.1f} MB to verify")
+            print(
+                f"  memory of {count}: {held:.1f} MB in a log, {written:.1f} to write it, {streamed:.1f} to verify it"
+            )
 
 
 if __name__ == "__main__":
