@@ -91,7 +91,7 @@ class Shape:
     sources: dict[str, str] = field(default_factory=dict)
     """Canonical name → the row's own, of every field."""
 
-    def value(self, row: Mapping[str, Any], canonical: str) -> Any:
+    def value(self, row: Mapping[str, Any], canonical: str) -> object:
         """Returns what a row of this shape says under the canonical name; None where it has no such field."""
         name = self.sources.get(canonical)
         return None if name is None else row.get(name)

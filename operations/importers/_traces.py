@@ -50,7 +50,7 @@ class _Read:
     shape: Shape
 
     @property
-    def id(self) -> Any:
+    def id(self) -> object:
         """What the row says is its id; None where it has none."""
         return self.shape.value(self.row, "id")
 

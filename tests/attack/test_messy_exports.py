@@ -173,11 +173,11 @@ def test_ids_of_two_projects_are_not_taken_for_one(imports, write, other):
         imports.send(source)
 
 
-def test_observations_without_an_id_are_all_kept_and_get_none(imports, write):
+def test_observations_without_an_id_are_all_kept_and_named_by_their_place(imports, write):
     rows = ({**OBSERVATION, "id": None, "name": name, "input": name} for name in ("one", "two", "three"))
     done = imports.send(write("1-lf-observations-export-p.jsonl", lines(*rows)))
     (record,) = imports.raw(done.batch_id)
-    assert [event["id"] for event in record["log"]["events"]] == ["", "", ""]
+    assert [event["id"] for event in record["log"]["events"]] == ["e0", "e1", "e2"]
     assert {event["name"] for event in record["log"]["events"]} == {"one", "two", "three"}
 
 

@@ -178,6 +178,26 @@ def mutated(draw, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_valid_exports_in_which_one_value_lacks_or_has_an_empty_name(kind):
+    """Both have been met: a block of text without its text, an observation whose only field is named by nothing."""
+    name = "x.json" if kind == "inspect_ai" else "x.jsonl"
+    for rows in SEEDS[kind]:
+        for path in places(rows, []):
+            for change in ("lacks", "empty name"):
+                changed = copy.deepcopy(rows)
+                holder = changed
+                for step in path[:-1]:
+                    holder = holder[step]
+                if change == "lacks" and path:
+                    del holder[path[-1]]
+                elif change == "empty name" and path and isinstance(holder[path[-1]], dict):
+                    holder[path[-1]] = {"": False}
+                else:
+                    continue
+                outcome(kind, name, encoded(name, changed or [{}]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), name=st.sampled_from(NAMES[:7]))
 @BOUNDED
 def test_mutated_values_of_valid_exports(kind, data, name):
