@@ -73,13 +73,14 @@ class Wire:
     def _read(self, line: bytes) -> SessionMessage | None:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            # A request whose id is no id is a notification to the SDK, which would drop it in silence.
+            sound = not isinstance(message, JSONRPCNotification) or "id" not in json.loads(line)
         except ValueError:
-            message = None
-        # A request whose id is no id is a notification to the SDK, which would drop it in silence.
-        if message is None or (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
-            self._pipes.send(_answer_to_garbage(line))
-            return None
-        return SessionMessage(message)
+            sound = False
+        if sound:
+            return SessionMessage(message)
+        self._pipes.send(_answer_to_garbage(line))
+        return None
 
     def _finish(self, end: End) -> None:
         if end == "lost":
