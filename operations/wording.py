@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
-    """Returns "1 Case" or "2 Cases"; for nouns whose plural is an s."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str, ending: str = "s") -> str:
+    """Returns "1 Case" or "2 Cases"; `ending` is what the plural adds to the noun."""
+    return f"{number} {noun}" + ("" if number == 1 else ending)
 
 
 def either(number: int, one: str, several: str) -> str:

@@ -219,7 +219,8 @@ def _each(tar: tarfile.TarFile, to: Folder, path: str) -> Carried:
         if to.write_new(name, _pieces(source)).sha256 != said["sha256"]:
             raise ExportUnusable(path=path, reason=f"{name} does not have the SHA-256 that the manifest says")
     if due:
-        raise ExportUnusable(path=path, reason=f"{len(due)} files are missing, {next(iter(due))} among them")
+        reason = f"it lacks files of its manifest ({len(due)}), such as {next(iter(due))}"
+        raise ExportUnusable(path=path, reason=reason)
     size = sum(said["bytes"] for said in manifest["files"].values())
     return Carried(str(manifest["project_id"]), int(manifest["journal_record"]), len(manifest["files"]), size)
 

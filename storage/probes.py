@@ -101,7 +101,7 @@ def _sealed(project: Project, probe: Probe, found: _Confirmed, stored: Stored) -
     if not found.end and probe.leases_worktree:
         notes.append("It ended before the worktree was looked at again, so files may have changed.")
     if len(changed) > PATH_LIMIT:
-        notes.append(f"{len(changed) - PATH_LIMIT} more paths changed.")
+        notes.append(f"Changed paths that are not listed: {len(changed) - PATH_LIMIT}.")
     return probe.model_copy(
         update={
             "status": _status(found, missing, changed),

@@ -86,7 +86,7 @@ def require_payable(permission: ProbePermission, case_ids: Sequence[str], batch_
     if strays:
         problem = f"the permission {permission.id!r} does not allow the Case {strays[0]!r}"
     elif len(case_ids) > permission.max_calls:
-        problem = f"the permission {permission.id!r} pays for {permission.max_calls} calls, and {len(case_ids)} are due"
+        problem = f"the permission {permission.id!r} pays for {permission.max_calls} of the {len(case_ids)} calls due"
     if problem:
         raise JudgementInvalid(batch_id=batch_id, field="judger", problem=problem)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
 from storage.schema.assessments import Assessment, Confusion, EvaluationSpec, Judger
@@ -79,7 +80,7 @@ class AssessmentStands(AtkError):
 class BatchNotReadable(AtkError):
     """A batch that runs, or in which nothing was confirmed, cannot be judged."""
 
-    message = "{batch_id} is {status} and its Records are {records}; a batch is judged once it has ended with Records."
+    message = "{batch_id} is {status} (Records: {records}); a batch is judged once it has ended with Records."
     next_calls = (NextCall("wait_for_batch", {"batch_id": "{batch_id}"}),)
 
     batch_id: str
@@ -239,8 +240,9 @@ def remarks(judger: Judger) -> tuple[str, ...]:
     if not failures + passes + found.undecided:
         return (f"Nothing is known of how often {judger.id} is wrong: it has no calibration examples.",)
     said = (
-        f"{judger.id} on its calibration examples: {found.false_passes} false passes among {failures} decided "
-        f"failures, {found.false_failures} false failures among {passes} decided passes, {found.undecided} undecided."
+        f"{judger.id} on its calibration examples: {counted(found.false_passes, 'false pass', 'es')} among "
+        f"{counted(failures, 'decided failure')}, {counted(found.false_failures, 'false failure')} among "
+        f"{counted(passes, 'decided pass', 'es')}, {found.undecided} undecided."
     )
     if found.false_passes or not failures:
         return (said,)

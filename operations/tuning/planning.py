@@ -272,8 +272,9 @@ def _last_looks(plan: Plan, sizes: Sequence[_Size]) -> list[str]:
         most = next((k for k in range(first, last + 1) if size.least_p > alpha_of_look(plan.alpha, k)), None)
         if most is not None:
             found.append(
-                f"Look {most} at {size.name} is tested at {alpha_of_look(plan.alpha, most):.3g}, which {size.targets} "
-                f"targets of {size.repeats} repeats cannot reach: {most - first} candidates can be kept at the most."
+                f"Look {most} at {size.name} is tested at {alpha_of_look(plan.alpha, most):.3g}, which "
+                f"{counted(size.targets, 'target')} of {counted(size.repeats, 'repeat')} cannot reach: at most "
+                f"{counted(most - first, 'candidate')} can be kept."
             )
     return found[:_ISSUES_SHOWN]
 

@@ -131,7 +131,7 @@ def test_changed_files_contaminate_and_are_named_up_to_a_limit(project):
     data = b"".join(frames(started(1), finished(1), started(2), finished(2), ended("all_done", *paths)))
     probe = sealed(project, opened(project), data)
     assert (probe.status, len(probe.changed_paths)) == ("contaminated", probes.PATH_LIMIT)
-    assert probe.notes == ("3 more paths changed.",)
+    assert probe.notes == ("Changed paths that are not listed: 3.",)
 
 
 def test_a_stopped_probe_is_interrupted(project):

@@ -49,7 +49,10 @@ class IssueNotPlanned(AtkError):
 class NotSuperseding(AtkError):
     """`supersedes` has to name an earlier sealed candidate of the same Issue."""
 
-    message = "{candidate_id} cannot be superseded here: it is {status} and answers {issue_id}."
+    message = (
+        "{candidate_id} cannot be superseded here: it is {status} and answers {issue_id}. supersedes names an earlier "
+        "sealed candidate of the same Issue; leave it out where there is none."
+    )
     next_calls = (NextCall("read_record", {"record_id": "{candidate_id}"}),)
 
     candidate_id: str

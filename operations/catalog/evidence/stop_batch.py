@@ -94,7 +94,7 @@ def _import(request: StopBatchRequest, context: Context) -> StopBatchResponse:
         if before is None or not before.alive:
             raise
         return StopBatchResponse(
-            message=f"{import_id} was stopped after {before.progress.rows:,} rows. Nothing was stored.",
+            message=f"{import_id} was stopped at row {before.progress.rows:,}. Nothing was stored.",
             batch_id=None,
             import_id=import_id,
             status="stopped",

@@ -11,6 +11,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.reports.judged import assessment_report
 from operations.reports.pages import assessment_pages
+from operations.wording import counted
 from storage import views
 from storage.errors import NextCall
 from storage.files import StoreDamaged
@@ -48,7 +49,7 @@ def render_assessment_html(request: RenderAssessmentHtmlRequest, context: Contex
     pages = [(name, text.encode()) for name, text in assessment_pages(report)]
     paths = views.write_pages(project.store, report.assessment_id, pages)
     return RenderAssessmentHtmlResponse(
-        message=f"{report.assessment_id} is written as HTML: {len(report.judged)} Records, failures first.",
+        message=f"{report.assessment_id} is written as HTML: {counted(len(report.judged), 'Record')}, failures first.",
         assessment_id=report.assessment_id,
         html_path=os.path.join(project.store.path, paths[-1]),
         files=len(paths),
