@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.metrics.metric import Episode, Measurement, Metric, key_of, known, share
+from operations.trajectories.detectors.schemas import problem
+from operations.trajectories.metrics.metric import Call, Episode, Measurement, Metric, key_of, known, share
 
 _CALLS = "tool calls"
 _NO_CALLS = "no tool was called"
 _OWN = "ATK's own definition."
+
+
+def _valid(call: Call, episode: Episode) -> bool | None:
+    """Whether a call's arguments are what its tool takes; None where that cannot be told."""
+    arguments = call.event["arguments"]
+    if arguments["status"] == "unparsable":
+        return False
+    schema = (episode.tools or {}).get(call.name or "")
+    if schema is None or not known(arguments):
+        return None
+    return problem(arguments.get("value", ""), schema) is None
+
+
+def _valid_argument_rate(episode: Episode) -> Measurement:
+    if not episode.calls:
+        return Measurement(None, _NO_CALLS)
+    told = (_valid(call, episode) for call in episode.calls)
+    return share((one for one in told if one is not None), "of no call both arguments and schema are known")
 
 
 def _unknown_tool_rate(episode: Episode) -> Measurement:
@@ -65,6 +84,17 @@ def _tool_calls(episode: Episode) -> Measurement:
 
 
 CALLS = (
+    Metric(
+        name="valid_argument_rate",
+        unit="share, 0 to 1",
+        direction="higher",
+        inputs=("arguments of tool calls", "schemas of the tools"),
+        formula="Calls whose arguments are what the schema of their tool asks for, over calls of which that is known. "
+        "Arguments that were no JSON count as wrong. A rule of a schema that is not understood counts as met.",
+        unknown="No tool was called, or of no call both arguments and schema are known.",
+        source="Tool-argument correctness, as agent benchmarks have it; the rule for what is unknown is ATK's.",
+        measure=_valid_argument_rate,
+    ),
     Metric(
         name="unknown_tool_rate",
         unit="share, 0 to 1",

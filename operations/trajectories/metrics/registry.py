@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from operations.trajectories.detectors.toolbox import tools_in
 from operations.trajectories.log import EventLog
 from operations.trajectories.metrics.calls import CALLS
 from operations.trajectories.metrics.effort import EFFORT
@@ -47,6 +48,6 @@ def measured(
 def tools_of(log: EventLog) -> dict[str, JsonSchema | None] | None:
     """Returns what a log itself says of the tools that the agent had: name → schema; None where it says nothing."""
     if log.tools is None:
-        return None
+        return tools_in(log)
     schemas = {name: tool.get("parameters") for name, tool in log.tools.items()}
     return {name: schema if isinstance(schema, Mapping) else None for name, schema in schemas.items()}

@@ -47,7 +47,7 @@ def test_the_first_answer_has_events_metrics_and_integrity(imports, tmp_path):
     assert answer.tier_reason.startswith("events 2, 3, 4, 5")
     assert {**answer.metrics, **answer.metrics_unknown}.keys() == METRICS.keys()
     assert (answer.metrics["failed_call_rate"], answer.metrics["tool_calls"]) == (0.5, 2)
-    assert answer.metrics_unknown["unknown_tool_rate"] == "the tools that the agent had are not known"
+    assert answer.metrics_unknown["valid_argument_rate"] == "of no call both arguments and schema are known"
     log = log_of(imports.raw(record_id.rpartition(".")[0])[0])
     assert answer.integrity.model_dump() == {
         "sha256": log.digest(),
@@ -114,8 +114,10 @@ def test_tools_and_a_reference_of_the_clients_are_taken_into_the_metrics(imports
     record_id = sent(imports, tmp_path, claude_sessions.usual())
     tools = {"Read": {"type": "object", "required": ["file_path"]}, "Bash": {"required": ["cwd"]}}
     answer = shown(imports, record_id=record_id, tools=tools, reference=["Bash"])
-    found = {name: answer.metrics[name] for name in ("unknown_tool_rate", "tool_sequence_distance")}
-    assert found == {"unknown_tool_rate": 0.0, "tool_sequence_distance": 1}
+    found = {
+        name: answer.metrics[name] for name in ("valid_argument_rate", "unknown_tool_rate", "tool_sequence_distance")
+    }
+    assert found == {"valid_argument_rate": 0.5, "unknown_tool_rate": 0.0, "tool_sequence_distance": 1}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_every_metric_of_one_episode():
     log.end("completed")
     written = 2 + len('{"q":"a"}') * 2 + len('{"p":"a"}') + len("{}") + 4
     assert measured(log, reference=["find", "read"]) == {
+        "valid_argument_rate": Measurement(2 / 3, of=3),
         "unknown_tool_rate": Measurement(1 / 4, of=4),
         "duplicate_call_rate": Measurement(1 / 4, of=4),
         "repeated_output_rate": Measurement(1 / 2, of=2),
@@ -90,6 +91,7 @@ def test_of_nothing_every_metric_is_unknown_and_says_why():
 @pytest.mark.parametrize(
     ("name", "why", "log"),
     [
+        ("valid_argument_rate", "of no call both arguments and schema are known", log_of(("find", {}, "x"))),
         ("unknown_tool_rate", "the tools that the agent had are not known", log_of(("find", {}, "x"))),
         ("error_recovery_rate", "no call failed", log_of(("find", {}, "x"))),
         ("tool_sequence_distance", "no reference was given", log_of(("find", {}, "x"))),
@@ -100,6 +102,13 @@ def test_of_nothing_every_metric_is_unknown_and_says_why():
 )
 def test_a_missing_input_makes_a_metric_unknown(name, why, log):
     assert measured(log, names=[name]) == {name: Measurement(None, why)}
+
+
+def test_arguments_that_were_no_json_are_wrong_whether_or_not_a_schema_is_known():
+    log = log_of(("find", "{", "x"), ("find", {"q": "a"}, "y"))
+    rate = ["valid_argument_rate"]
+    assert measured(log, names=rate)["valid_argument_rate"] == Measurement(0.0, of=1)
+    assert measured(log, names=rate, tools={"find": FIND})["valid_argument_rate"] == Measurement(0.5, of=2)
 
 
 def test_a_failure_is_recovered_from_by_a_later_success_of_the_same_tool_only():
@@ -150,7 +159,7 @@ def test_too_many_calls_to_compare_are_unknown_and_not_slow():
 
 
 def test_a_metric_that_there_is_not_is_refused_with_those_that_there_are():
-    with pytest.raises(NoSuchMetric, match="no metric 'speed'; there are unknown_tool_rate"):
+    with pytest.raises(NoSuchMetric, match="no metric 'speed'; there are valid_argument_rate, unknown_tool_rate"):
         measured(EventLog(), names=["speed"])
 
 
