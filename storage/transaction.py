@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 ARGUMENTS_LIMIT = 64 * 1024
 """Bytes of masked arguments that a journal record carries; of longer ones it keeps the digest and the size."""
 
-
 SHOWN = 3
 """Warnings of views that a recovery could not write; the next change tries them all again."""
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_SUFFIXES = 32**4
+_STEP = 8
+"""How far ids of one transaction lie apart, at most: there is room for more than 50,000 after any first one."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -195,6 +199,7 @@ class Transaction:
     _objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     _files: dict[str, Stored] = field(default_factory=dict)
     _placed: list[str] = field(default_factory=list)
+    _suffixes: dict[str, int] = field(default_factory=dict)
     _held: Held | None = None
     _state: State | None = None
 
@@ -229,9 +234,17 @@ class Transaction:
         return self.state.position.number + 1
 
     def new_id(self, kind: str) -> str:
-        """Returns a new id: its kind, the record that first names it, and four random characters."""
-        alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
-        return f"{kind}-{self.number}-{''.join(secrets.choice(alphabet) for _ in range(4))}"
+        """Returns a new id: its kind, the record that first names it, and four random characters.
+
+        Ids of one transaction ascend, as a frame holds its objects sorted by id: what is first recorded together is
+        listed in the order in which it was given.
+        """
+        last = self._suffixes.get(kind)
+        drawn = secrets.randbelow(_SUFFIXES // 2) if last is None else last + 1 + secrets.randbelow(_STEP)
+        if drawn >= _SUFFIXES:
+            raise RuntimeError(f"BUG: one transaction made more {kind}s than there are ids for")
+        self._suffixes[kind] = drawn
+        return f"{kind}-{self.number}-{_in_base_32(drawn)}"
 
     def put(self, record: RecordT) -> RecordT:
         """Adds a record to what will be committed. Returns it as it is kept: masked."""
@@ -314,6 +327,10 @@ class Transaction:
             else masker.value(answer.model_dump(mode="json")),
         }
         return body if self.call.request_id is None else {**body, "request_id": self.call.request_id}
+
+
+def _in_base_32(number: int) -> str:
+    return "".join(_ALPHABET[number >> shift & 31] for shift in (15, 10, 5, 0))
 
 
 def _answered(answer: AnswerT, number: int, warnings: list[str]) -> AnswerT:

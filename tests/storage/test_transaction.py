@@ -15,6 +15,7 @@ from storage.errors import AtkError
 from storage.files import StoreDamaged
 from storage.owners import Owner
 from storage.project import Project, StorageFailed
+from storage.schema.assessments import Judger
 from storage.transaction import Replayed, RequestIdReused, ResourceBusy
 from tests.support import toys
 from tests.support.projects import bare, call_of
@@ -306,6 +307,16 @@ def test_a_record_that_was_taken_back_leaves_nothing_after_the_next_call(project
     put(project, "a")
     assert names(project) == ["a"]
     assert project.store.names("datasets") == []
+
+
+def test_what_is_recorded_together_is_listed_in_the_order_in_which_it_was_given(project):
+    with project.transaction(call_of("many")) as tx:
+        made = [tx.new_id("judger") for _ in range(50)]
+        for number, judger_id in enumerate(made):
+            tx.put(judger(judger_id, version=str(number)))
+        tx.commit(Answered())
+    assert [kept.id for kept in reopened(project).state().all(Judger)] == made
+    assert len(set(made)) == 50
 
 
 CALLS = ["write", "pwrite", "fsync", "rename", "mkdir", "open", "unlink", "ftruncate"]
