@@ -5,6 +5,7 @@ It reads nothing but the store: no Git, no network, no key but the one that lies
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from storage.schema.datasets import Dataset
 from storage.schema.exposures import Exposure
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Plan, Round
+from storage.schema.rows import RowFile
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import ExternalValidation, Validation
@@ -235,8 +237,7 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
             yield from _counted("batches", batch, partial(_batch, project, state, batch), checked)
     for imported in state.all(ImportedBatch):
         yield from _counted("imports", imported, partial(_import, project, state, imported), checked)
-    for selection in state.all(Selection):
-        yield from _counted("selections", selection, partial(_selection, project, state, selection), checked)
+    yield from _chosen(project, state, checked)
     for assessment in state.all(Assessment):
         yield from _counted("Assessments", assessment, partial(_assessment, project, state, assessment), checked)
     for deal in state.all(Deal):
@@ -244,6 +245,13 @@ def _objects(project: Project, state: State, checked: Counter[str]) -> Iterator[
     for candidate in state.all(Candidate):
         if candidate.changes_digest is not None:
             yield from _counted("candidates", candidate, partial(_candidate, candidate), checked)
+
+
+def _chosen(project: Project, state: State, checked: Counter[str]) -> Iterator[Finding]:
+    for selection in state.all(Selection):
+        yield from _counted("selections", selection, partial(_selection, project, state, selection), checked)
+    for rows in state.all(RowFile):
+        yield from _counted("files of rows", rows, partial(_rows, project, state, rows), checked)
 
 
 def _holdouts(state: State, checked: Counter[str]) -> Iterator[Finding]:
@@ -288,6 +296,18 @@ def _selection(project: Project, state: State, known: Selection) -> Pairs:
     return {
         "record_count": (known.record_count, len(contents.lines(project, state, path))),
         "ids_sha256": (known.ids_sha256, state.files[path].sha256),
+    }
+
+
+def _rows(project: Project, state: State, known: RowFile) -> Pairs:
+    path = f"datasets/{known.id}/rows.jsonl"
+    found = [json.loads(line) for line in contents.lines(project, state, path)]
+    splits = Counter(row["metadata"]["split"] for row in found if row["metadata"]["split"])
+    return {
+        "row_count": (known.row_count, len(found)),
+        "splits": (known.splits, dict(splits)),
+        "rows_sha256": (known.rows_sha256, state.files[path].sha256),
+        "rows_bytes": (known.rows_bytes, state.files[path].size),
     }
 
 

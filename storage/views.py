@@ -32,6 +32,7 @@ PLACES = {
     "decision": "rounds/{round_id}/decisions/{id}.json",
     "probe": "evidence/{id}/manifest.json",
     "selection": "selections/{id}/manifest.json",
+    "rows": "datasets/{id}/manifest.json",
     "contract": "contracts/{id}.json",
     "exposure": "exposures/{id}.json",
     "knowledge": "knowledge/{id}.json",

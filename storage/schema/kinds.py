@@ -14,6 +14,7 @@ from storage.schema.knowledge import Knowledge
 from storage.schema.probes import Probe
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision, Round
+from storage.schema.rows import RowFile
 from storage.schema.selections import Selection
 from storage.schema.traces import ImportedBatch
 from storage.schema.validations import ExternalValidation, Validation
@@ -39,6 +40,7 @@ KINDS: dict[str, type[Record]] = {
         Approval,
         Probe,
         Selection,
+        RowFile,
         SourceContract,
         Exposure,
         Knowledge,

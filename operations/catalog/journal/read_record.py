@@ -174,6 +174,9 @@ def _content(kind: str, record_id: str, context: Context, state: State) -> dict[
         case "selection":
             lines = contents.lines(project, state, f"selections/{record_id}/records.jsonl")
             return {"records": reading.Rows(lines, json.loads)}
+        case "rows":
+            lines = contents.lines(project, state, f"datasets/{record_id}/rows.jsonl")
+            return {"rows": reading.Rows(lines, lambda line: mask(json.loads(line)))}
         case "import":
             return {"records": reading.Rows(islice(stored.records(project, state, record_id), FIRST_RECORDS), mask)}
         case "assessment":

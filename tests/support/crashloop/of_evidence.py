@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from operations import confirming
 from storage.projection import State
 from storage.schema.approvals import Approval
 from storage.schema.datasets import Dataset
+from storage.schema.rows import RowFile
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.stages import AUTHORIZED, EXACT, SPEC, Staged
 from tests.support.crashloop.scenario import KEYS, Scenario
@@ -200,6 +202,16 @@ def _scenario(operation: str, stage: str, arguments: Any, name: str = "", **more
     return Scenario(name=name or operation, operation=operation, stage=stage, arguments=arguments, **more)
 
 
+def _projected(target: Staged, state: State, response: Mapping[str, Any]) -> None:
+    """Asserts that the rows are those that were answered, once."""
+    del target
+    (rows,) = state.all(RowFile)
+    with open(response["path"], "rb") as file:
+        data = file.read()
+    assert (rows.id, rows.rows_sha256) == (response["rows_id"], hashlib.sha256(data).hexdigest())
+    assert data.count(b"\n") == rows.row_count == response["row_count"]
+
+
 SCENARIOS = (
     _scenario("initialize_project", "blank", _configuration),
     _scenario("initialize_project", "initialized", lambda t: {**_configuration(t), "revise": True}, "revise_project"),
@@ -208,6 +220,7 @@ SCENARIOS = (
     _scenario("store_dataset", "initialized", _holdout, "store_holdout", done=_sealed_cases),
     _scenario("import_evidence", "initialized", _results, waits=True),
     _scenario("find_records", "evaluated", _selected),
+    _scenario("project_trajectories", "assessed", lambda t: {"batch_id": t.batch_id}, done=_projected),
     _scenario("store_assessment", "evaluated", _judged),
     _scenario("next_judgements", "diagnosed", _dealt),
     _scenario("store_assessment", "diagnosed", _verdicts_of_a_deal, "store_deal"),
