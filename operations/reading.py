@@ -44,17 +44,17 @@ class BadCursor(AtkError):
     next_calls = (NextCall("read_record", {"record_id": "{record_id}"}),)
 
     record_id: str
-    """The object whose parts are paged, or the batch or selection that find_records looks in."""
+    """The object whose parts are paged, or the batch or selection that is looked in."""
     given: str
     tool: str = "read_record"
 
     @property
     def next(self) -> tuple[NextCall, ...]:
         """The call that was made, from its beginning."""
-        if self.tool != "find_records":
+        if self.tool == "read_record":
             return super().next
         name = "selection_id" if self.record_id.startswith("selection-") else "batch_id"
-        return (NextCall("find_records", {name: self.record_id}),)
+        return (NextCall(self.tool, {name: self.record_id}),)
 
 
 @dataclass(frozen=True)

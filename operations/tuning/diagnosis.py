@@ -67,9 +67,28 @@ def check(issue: Issue, batches: Batches, validations: Mapping[str, Validation])
         raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field=field, problem=problem)
 
 
-def _evidence_problems(issue: Issue, batches: Batches) -> Iterator[tuple[str, str]]:
+def require_findings(issue: Issue, problems: Mapping[str, str]) -> None:
+    """Refuses citations of findings that the detectors do not find again.
+
+    Args:
+        issue: What cites them.
+        problems: Record and finding, joined by a slash → what is wrong with it.
+
+    Raises:
+        DiagnosisRefused: It says what is wrong with the first, and what holds instead.
+    """
+    for reference in _references(issue):
+        if problem := problems.get(f"{reference.evidence_id}/{reference.finding}"):
+            raise DiagnosisRefused(round_id=issue.round_id, issue=issue.name, field="evidence_refs", problem=problem)
+
+
+def _references(issue: Issue) -> list[EvidenceRef]:
     checks = (reference for made in issue.checks for reference in made.evidence_refs)
-    references = [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checks]
+    return [*issue.evidence_refs, *issue.mechanism_evidence_refs, *checks]
+
+
+def _evidence_problems(issue: Issue, batches: Batches) -> Iterator[tuple[str, str]]:
+    references = _references(issue)
     for reference in references:
         if problem := _unknown(reference, batches):
             yield "evidence_refs", problem

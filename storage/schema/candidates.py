@@ -17,6 +17,8 @@ class EvidenceRef(Value):
 
     batch_id: ObjectId
     evidence_id: str
+    finding: str | None = None
+    """What a failure detector found in it: `<detector>.<version>/<first>-<last event>`, which held when it was stored."""
 
 
 class Check(Value):

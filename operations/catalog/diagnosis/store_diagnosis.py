@@ -8,6 +8,7 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Model, NextStep, Reason, Response, WriteRequest, operation, steps
+from operations.importers import failures
 from operations.importers import stored as imports
 from operations.tuning import diagnosis, lifecycle
 from operations.tuning.batches import has_records
@@ -28,7 +29,7 @@ from storage.transaction import Transaction
 
 class Reference(Model):
     batch_id: ObjectId
-    evidence_id: Annotated[str, Field(description="A Record's id; a probe counts as a batch.")]
+    evidence_id: Annotated[str, Field(description="A Record's id or a finding_id; a probe counts as a batch.")]
 
 
 class CheckGiven(Model):
@@ -110,6 +111,7 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
     Evidence is checked to exist.
     """
     known = _known_cases(request, context)
+    unsupported = failures.problems(context.project, context.project.state(), _cited_findings(request))
     with context.transaction() as tx:
         value = tx.state.get(Round, request.round_id)
         lifecycle.require_awake(value, "store_diagnosis")
@@ -129,6 +131,7 @@ def store_diagnosis(request: StoreDiagnosisRequest, context: Context) -> StoreDi
             if not of_runs.issuperset(issue.case_ids):
                 diagnosis.require_known_cases(issue, known)
             diagnosis.check(issue, cited, validations)
+            diagnosis.require_findings(issue, unsupported)
             tx.put(issue)
             stored[given.id] = issue.id
         frozen = value.plan is not None
@@ -165,6 +168,18 @@ def _known_cases(request: StoreDiagnosisRequest, context: Context) -> dict[str, 
             if not wanted:
                 break
     return known
+
+
+def _cited_findings(request: StoreDiagnosisRequest) -> list[tuple[str, str, str]]:
+    """Returns batch, Record and finding of each finding that is cited; looked at before the lock, as evidence stays."""
+    references = [
+        reference
+        for given in request.issues
+        for refs in (given.evidence_refs, given.mechanism_evidence_refs, *(c.evidence_refs for c in given.checks))
+        for reference in refs
+    ]
+    named = [(r.batch_id, *failures.split(r.evidence_id)) for r in references]
+    return [(batch_id, record_id, finding) for batch_id, record_id, finding in named if finding is not None]
 
 
 def _cited_first(request: StoreDiagnosisRequest, state: State) -> list[ImportedBatch]:
@@ -213,4 +228,5 @@ def _issue(given: IssueGiven, value: Round, earlier: Issue | None, tx: Transacti
 
 
 def _references(given: list[Reference]) -> tuple[EvidenceRef, ...]:
-    return tuple(EvidenceRef(batch_id=r.batch_id, evidence_id=r.evidence_id) for r in given)
+    named = [(r.batch_id, *failures.split(r.evidence_id)) for r in given]
+    return tuple(EvidenceRef(batch_id=of, evidence_id=record_id, finding=finding) for of, record_id, finding in named)

@@ -139,7 +139,14 @@ def test_a_client_may_judge_only_once_both_final_sides_are_sealed(kept):
     unseen = kept.call("inspect_trajectory", **attempt)
     assert (unseen.event_count, unseen.metrics, unseen.integrity) == (0, {}, None)
     assert "is of a holdout Case: unseen until both final sides" in unseen.message
+    looked = kept.call("detect_failures", batch_id=batch.batch_id)
+    assert (looked.records, looked.unseen) == (8, 2)
+    assert not {f.record_id for f in looked.findings} & {f"{batch.batch_id}.7", f"{batch.batch_id}.8"}
+    refs = [{"batch_id": batch.batch_id, "evidence_id": f"{batch.batch_id}.7/premature_end.1/0-0"}]
+    cites = [issue("blind", "blind-1", evidence_refs=refs)]
+    assert "stays unseen" in str(kept.refusal("store_diagnosis", round_id=kept.round_id, issues=cites))
     kept.call("run_evaluation", round_id=kept.round_id, revision_id=kept.revision_id, phase="final", wait_seconds=100)
+    assert kept.call("detect_failures", record_ids=[attempt["record_id"]]).unseen == 0
     seen = kept.call("inspect_trajectory", **attempt, seq=0, field="output.value")
     assert seen.event == {"tool_result": "MARK-EVENT"}
     assert kept.call("store_assessment", **given).row_count == 8
