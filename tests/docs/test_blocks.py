@@ -1,5 +1,6 @@
-"""Every block of code in the documents is run or read by a test, or says why not."""
+"""Every block of code in the documents is run or read by a test, or says why not; commands that are named exist."""
 
+import argparse
 import json
 import re
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from atk_mcp.inspector import build_parser
 from operations.registry import all_operations
 from tests.support.fences import blocks_of
 
@@ -46,3 +48,31 @@ def test_settings_and_requests_on_a_page_can_be_read(page):
             tomllib.loads(block.text)
         if operation := block.option("request"):
             all_operations()[operation].request.model_validate_json(block.text)
+
+
+def commands():
+    """Returns the options of each command of `atk`."""
+    (found,) = (x for x in build_parser()._actions if isinstance(x, argparse._SubParsersAction))
+    return {name: set(parser._option_string_actions) for name, parser in found.choices.items()}
+
+
+SKILLS = sorted((ROOT / "skills").glob("**/*.md"))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *SKILLS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_and_option_named_on_a_page_is_one_of_atk(page):
+    known = commands()
+    for line in re.findall(r"(?:^|`|&& )atk ([a-z][^`#\n]*)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        name, *rest = re.split(r" --request| -- | && ", line)[0].split()
+        assert name in known, line
+        named = {word.partition("=")[0].strip(".,;") for word in rest if word.startswith("--")}
+        told = known[name] | {option for inner in inner_options(name) for option in inner}
+        assert named - told == set(), line
+
+
+def inner_options(name):
+    """Yields the options of each command within a command, such as `atk trace record`."""
+    (found,) = (x for x in build_parser()._actions if isinstance(x, argparse._SubParsersAction))
+    for action in found.choices[name]._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from (set(parser._option_string_actions) for parser in action.choices.values())
