@@ -18,7 +18,7 @@ def settled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     An id that is taken becomes `e<seq>`, and the source's own is kept as the attribute `source_id`. A call id that is
     taken gets `~<n>`, and the next result of that id answers it. A result without an open call gets `unpaired`, an
-    event whose parent is not in the log `parent_outside`.
+    event whose parent is not in the log `parent_outside`; what a source says of either itself is not taken over.
     """
     given = {(event["kind"], event["id"]) for event in events if event.get("id")}
     used: set[tuple[str, str]] = set()
@@ -40,6 +40,7 @@ def settled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             ids.add(event["call_id"])
         elif kind == "tool_result":
             calls.result(event)
+        event.pop("parent_outside", None)
         if event.get("parent") is not None:
             with_parent.append(event)
     for event in with_parent:
@@ -69,6 +70,7 @@ class _Calls:
     def result(self, event: dict[str, Any]) -> None:
         """Gives a result the call that it answers: one of the same span, else the earliest that waits."""
         source = event["call_id"] = event.get("call_id") or event["id"]
+        event.pop("unpaired", None)
         waiting = self._open.get(source)
         if not waiting:
             event["unpaired"] = True
