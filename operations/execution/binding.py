@@ -10,7 +10,7 @@ from typing import Any
 from operations.context import Context
 from operations.execution import isolation, surrounding
 from operations.execution.adapters.process import agent_process
-from operations.execution.heading import head_revision, require_head
+from operations.execution.heading import UncommittedFiles, head_revision, require_head
 from operations.execution.wanted import Wanted, predecessor
 from operations.tuning import budget, continuing, holdout, lifecycle, retrying, running, sides
 from operations.tuning.continuing import Attempted, Succession
@@ -110,7 +110,7 @@ class BoundRun:
             if present.origin == "candidate" and self.round and self.round.pending_candidate_id:
                 raise WorktreeNotTheRevision(revision_id=present.id, paths=[shown_path(git, c.path) for c in differing])
             if self.round is None:
-                raise lifecycle.FilesInTheWay(paths=[shown_path(git, c.path) for c in differing])
+                raise UncommittedFiles(paths=[shown_path(git, c.path) for c in differing])
             surrounding.refuse_changes(git, self.round, self.project, differing)
         if self.round is not None:
             surrounding.require_inputs(git, self.round, self.project, self.tx.state.all(Candidate))

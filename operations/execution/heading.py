@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from operations.tuning import lifecycle, running
+from operations.tuning import running
 from operations.tuning.identity import declared_inputs
+from storage.errors import AtkError, NextCall
 from storage.git import Git
 from storage.schema.projects import Project
 from storage.schema.rounds import Revision
@@ -15,6 +17,19 @@ from storage.worktree import Head, Surroundings, shown_path, surroundings
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAMES = ("refs/tags/{}", "refs/heads/{}", "{}")
 """Where a name is looked for, as Git does; the last is for whole refs."""
+
+
+@dataclass(kw_only=True, eq=False)
+class UncommittedFiles(AtkError):
+    """A run without a Round is of a commit as a whole, and files differ from it."""
+
+    message = (
+        "A run without a Round is of HEAD's commit, and these tracked files are not as it has them: {paths}. Commit or "
+        "restore them, and call again. In a Round only the files inside allowed_paths have to be as committed."
+    )
+    next_calls = (NextCall("run_evaluation", {"revision_commit": "HEAD"}), NextCall("get_status"))
+
+    paths: list[str]
 
 
 def require_head(git: Git, head: Head, given: str | None) -> None:
@@ -51,11 +66,11 @@ def head_revision(git: Git, head: Head, project: Project, tx: Transaction, now: 
     """Returns the Revision that HEAD is with the user's declared inputs, and what lies around it.
 
     Raises:
-        FilesInTheWay: Tracked files hold changes that no commit has.
+        UncommittedFiles: Tracked files hold changes that no commit has.
     """
     around = surroundings(git, declared_inputs(project))
     if around.dirty:
-        raise lifecycle.FilesInTheWay(paths=sorted(shown_path(git, path) for path in around.dirty))
+        raise UncommittedFiles(paths=sorted(shown_path(git, path) for path in around.dirty))
     for known in tx.state.all(Revision):
         if (known.origin, known.commit, known.surroundings_digest) == ("head", head.commit, around.digest):
             return known, around

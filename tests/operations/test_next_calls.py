@@ -121,6 +121,7 @@ MENDED: dict[tuple[str, str], Callable[[Staged], None]] = {
     ("seal_candidate", "nothing_changed"): _put_back,
     ("seal_candidate", "out_of_scope"): _put_back,
     ("seal_candidate", "other_repository"): lambda target: shutil.rmtree(target.path("notes/inner")),
+    ("run_evaluation", "uncommitted_files"): lambda target: target.git("commit", "-qam", "Edited"),
     ("decide_candidate", "staged"): lambda target: target.git("reset", "-q"),
     ("initialize_project", "legacy_store"): lambda target: os.rename(target.path(".atk"), target.path("old")),
     ("get_status", "legacy_store"): lambda target: os.rename(target.path(".atk"), target.path("old")),

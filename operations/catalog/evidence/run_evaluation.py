@@ -10,7 +10,7 @@ from pydantic import Field
 from operations import confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
-from operations.execution import keeper, kept, unseen
+from operations.execution import heading, keeper, kept, unseen
 from operations.execution.adapters.options import BadAdapterOption
 from operations.execution.adapters.process import AdapterScriptChanged
 from operations.execution.adapters.variables import EnvFileUnusable, VariablesMissing
@@ -120,6 +120,7 @@ def _again(request: RunEvaluationRequest, context: Context, recorded: RunEvaluat
         lifecycle.CandidatePending,
         lifecycle.BaselineDrifted,
         lifecycle.FilesInTheWay,
+        heading.UncommittedFiles,
         lifecycle.SurroundingsChanged,
         running.UnprotectedEffects,
         running.RevisionMismatch,

@@ -153,7 +153,7 @@ GUARDS = [
     Guard("run_evaluation", "stored", "unknown_cases", {**HEAD, "case_ids": ["nobody"]}, facts={"given": ["nobody"]}),
     Guard("run_evaluation", "stored", "unknown_cases", {**HEAD, "case_ids": []}),
     Guard("run_evaluation", "stored", "unknown_cases", {**HEAD, "case_ids": ["refund-1", "refund-1"]}),
-    Guard("run_evaluation", "stored", "files_in_the_way", HEAD, edited, {"paths": ["prompt.txt"]}),
+    Guard("run_evaluation", "stored", "uncommitted_files", HEAD, edited, {"paths": ["prompt.txt"]}),
     Guard("run_evaluation", "stored", "resource_busy", HEAD, clashing_without_round),
     Guard("run_evaluation", "diagnosed", "wrong_round_status", RUN, facts={"status": "analysis_only"}),
     Guard("run_evaluation", "completed", "wrong_round_status", RUN, facts={"status": "completed"}),
