@@ -1,17 +1,33 @@
 """A trajectory is read in pieces that fit an answer, filtered, with its metrics, and event by event as it is."""
 
 import json
+import sys
 
 import pytest
 
+from operations.importers.batches import evidence_of
 from operations.importers.event_logs import log_of
 from operations.trajectories.metrics.registry import METRICS
 from storage.errors import AtkError
 from tests.support import claude_sessions
 from tests.support.claude_sessions import text, tool_use
 from tests.support.imports import Imports
+from tests.support.projects import Target
 
 ANSWER_BYTES = 8_000
+SECRET = "ghp_Planted0123456789abcdefghijkl"
+AGENT = """
+import sys
+from operations.trajectories import LogWriter, content
+with open(sys.argv[1], "wb") as file:
+    log = LogWriter(file.write, {"find": {"parameters": {"required": ["q"]}}})
+    for call_id in "ab":
+        arguments = content({"q": "ghp_" + sys.argv[2]})
+        log.append({"kind": "tool_call", "call_id": call_id, "name": "find", "arguments": arguments})
+    for call_id in "ba":
+        log.append({"kind": "tool_result", "call_id": call_id, "content": content("of " + call_id)})
+    log.end("failed", "gave up")
+"""
 
 
 @pytest.fixture
@@ -118,6 +134,26 @@ def test_tools_and_a_reference_of_the_clients_are_taken_into_the_metrics(imports
         name: answer.metrics[name] for name in ("valid_argument_rate", "unknown_tool_rate", "tool_sequence_distance")
     }
     assert found == {"valid_argument_rate": 0.5, "unknown_tool_rate": 0.0, "tool_sequence_distance": 1}
+
+
+def test_a_log_that_an_agent_wrote_in_a_run_is_verified_masked_kept_and_shown(tmp_path):
+    target = Target(tmp_path / "target", initialize=False)
+    target.initialize(command=[sys.executable, "-c", AGENT, "{events_file}", SECRET[4:]], components=[])
+    target.write_cases([("c1", "go", "x")])
+    target.store_cases()
+    batch_id = target.call("run_evaluation", revision_commit=target.head, wait_seconds=100).batch_id
+    (record,) = evidence_of(target.project, target.state, batch_id).records()
+    answer = target.call("inspect_trajectory", record_id=record["id"])
+    assert (answer.state, answer.end_reason, record["notes"]) == ("failed", "gave up", [])
+    assert [(e.kind, e.call_id) for e in answer.events] == [
+        ("tool_call", "a"),
+        ("tool_call", "b"),
+        ("tool_result", "b"),
+        ("tool_result", "a"),
+    ]
+    assert (answer.metrics["valid_argument_rate"], answer.metrics["duplicate_call_rate"]) == (1.0, 0.5)
+    assert answer.integrity.open_calls == 0
+    assert SECRET not in json.dumps([record, answer.model_dump(mode="json")])
 
 
 @pytest.mark.parametrize(
