@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from atk_mcp import caring, chronicle, looking, results, snapshot
@@ -216,11 +217,16 @@ def _demo(given: argparse.Namespace) -> int:
 
 
 def _status(given: argparse.Namespace) -> int:
-    return _invoke("get_status", {}, given, _as_json if given.json else in_words)
+    return _invoke("get_status", {}, given, _shown(given))
 
 
 def _recover(given: argparse.Namespace) -> int:
-    return _invoke("inspect_or_recover_operation", {}, given, _as_json if given.json else in_words)
+    return _invoke("inspect_or_recover_operation", {}, given, _shown(given))
+
+
+def _shown(given: argparse.Namespace) -> Callable[[dict[str, Any]], str]:
+    """Returns what makes an answer a text: JSON where that is asked for, else words."""
+    return _as_json if given.json else partial(in_words, project=given.project)
 
 
 def _tools(given: argparse.Namespace) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -44,15 +46,18 @@ def _write(stream: TextIO, text: str) -> None:
     stream.write(neutralised(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
-def in_words(payload: Mapping[str, Any]) -> str:
-    """Returns an answer for a person: its message, its fields by name, what leads on."""
+def in_words(payload: Mapping[str, Any], project: str | None = None) -> str:
+    """Returns an answer for a person: its message, its fields by name, and what leads on as commands.
+
+    `project` is the folder that the command was given, if any, which those commands are given too.
+    """
     lines = [str(payload.get("message", ""))] if payload.get("message") else []
     shown = {k: v for k, v in payload.items() if k not in ("message", "next") and v not in (None, [], {}, "")}
     lines += _fields(shown, "")
     steps = payload.get("next") or ()
     if steps:
         lines += ["", "Next:"]
-        lines += [f"  {_step(step)}" for step in steps]
+        lines += [f"  {_step(step, project)}" for step in steps]
     return "\n".join(lines)
 
 
@@ -84,10 +89,13 @@ def _inline(value: object) -> str:
     return text if len(text) <= _LINE_LIMIT else text[:_LINE_LIMIT] + "…"
 
 
-def _step(step: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{k} {_inline(v)}" for k, v in (step.get("arguments") or {}).items())
+def _step(step: Mapping[str, Any], project: str | None) -> str:
+    """Returns a call that leads on as a command, and what has to be added to its request."""
+    there = f" --project {shlex.quote(project)}" if project is not None else ""
+    given = step.get("arguments") or {}
+    request = f" --request {shlex.quote(json.dumps(given, ensure_ascii=False))}" if given else ""
     wanted = "; ".join(f"{k}: {v}" for k, v in (step.get("supply") or {}).items())
-    return str(step.get("tool")) + (f" with {given}" if given else "") + (f" (you supply {wanted})" if wanted else "")
+    return f"atk call {step.get('tool')}{there}{request}" + (f"   (add {wanted})" if wanted else "")
 
 
 class ProgressLine:

@@ -141,7 +141,7 @@ def test_status_is_said_in_words(capsys):
         "lines: line 0, line 1",
         "",
         "Next:",
-        "  store_dataset",
+        "  atk call store_dataset",
     ]
 
 

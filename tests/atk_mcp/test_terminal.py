@@ -41,7 +41,15 @@ def test_an_answer_is_said_in_words():
         "  - id b, passed no",
         "",
         "Next:",
-        "  create_round with dataset_id dataset-1 (you supply targets: Cases)",
+        """  atk call create_round --request '{"dataset_id": "dataset-1"}'   (add targets: Cases)""",
+    ]
+
+
+def test_what_leads_on_is_a_command_that_can_be_pasted():
+    step = {"tool": "get_status", "arguments": {"round_id": "it's \x1b[2J"}, "supply": {}}
+    assert in_words({"next": [step, {"tool": "get_status"}]}, "/tmp/my agent").splitlines()[-2:] == [
+        """  atk call get_status --project '/tmp/my agent' --request '{"round_id": "it'"'"'s \\u001b[2J"}'""",
+        "  atk call get_status --project '/tmp/my agent'",
     ]
 
 
