@@ -41,6 +41,9 @@ class HeldOut:
     _names: dict[tuple[str, Any], str] = field(default_factory=dict)
     _whole: set[str] = field(default_factory=set)
     _long: dict[str, None] = field(default_factory=dict)
+    """What a text may hold."""
+    _own: dict[str, None] = field(default_factory=dict)
+    """What a text may be a part of: it is no holdout's alone that all are told."""
 
     def add(self, names: Iterable[Names], inputs: Iterable[Any], common: Iterable[str] = ()) -> None:
         """Takes one holdout Case.
@@ -56,9 +59,11 @@ class HeldOut:
                 self._names.setdefault((what, value), what)
         shared = set(common)
         for given in inputs:
-            forms = {form_of(given), *(leaf for leaf in leaves_of(given) if leaf not in shared)} - {""}
+            own = [leaf for leaf in leaves_of(given) if leaf not in shared]
+            forms = {form_of(given), *own} - {""}
             self._whole |= forms
             self._long |= dict.fromkeys(sorted(form for form in forms if len(form) >= WITHIN))
+            self._own |= dict.fromkeys(leaf for leaf in own if len(leaf) >= WITHIN)
 
     def why(self, names: Iterable[Names], asked: Iterable[Any], said: Iterable[Any]) -> str | None:
         """Returns by what something is like a holdout Case, or None where it is like none.
@@ -85,7 +90,7 @@ class HeldOut:
 
     def _holds(self, value: Any) -> bool:  # noqa: ANN401 - JSON
         for plain in _forms(value):
-            if len(plain) >= WITHIN and any(form in plain or plain in form for form in self._long):
+            if len(plain) >= WITHIN and (any(x in plain for x in self._long) or any(plain in x for x in self._own)):
                 return True
         return False
 

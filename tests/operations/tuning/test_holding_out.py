@@ -1,0 +1,87 @@
+"""A holdout Case is known again by its names, its origin and its text, and nothing else is taken for one."""
+
+import pytest
+
+from operations.tuning.holding_out import WITHIN, HeldOut, Names, form_of, leaves_of, plain_text
+from tests.support.disguises import HOLDOUT, WRAPPED, WRITTEN
+
+LONG = [case_id for case_id, value in HOLDOUT.items() if len(form_of(value)) >= 2 * WITHIN]
+
+
+def held():
+    found = HeldOut()
+    for case_id, value in HOLDOUT.items():
+        names = [
+            Names(case_id=case_id, fingerprint=f"print of {case_id}", source_group=f"group of {case_id}"),
+            Names(record_id=f"batch-1.{case_id}", trace=("prod", case_id), session=("prod", f"s-{case_id}")),
+        ]
+        found.add(names, [value], leaves_of({"lang": "en"}))
+    return found
+
+
+def test_there_are_enough_disguises():
+    assert LONG == ["blind-1", "blind-2", "blind-3"]
+    assert len(HOLDOUT) * len(WRITTEN) + len(LONG) * len(WRAPPED) + 6 * len(HOLDOUT) >= 100
+
+
+@pytest.mark.parametrize("case_id", HOLDOUT)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_input_that_is_written_otherwise_is_known(case_id, name):
+    assert held().why([], [WRITTEN[name](HOLDOUT[case_id])], []) is not None
+
+
+@pytest.mark.parametrize("case_id", LONG)
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_input_within_others_or_in_parts_is_known_wherever_it_is_said(case_id, name):
+    given = WRAPPED[name](HOLDOUT[case_id])
+    assert held().why([], [given], []) is not None
+    assert held().why([], [], ["something else", given]) is not None
+
+
+@pytest.mark.parametrize("case_id", HOLDOUT)
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda c: Names(case_id=c),
+        lambda c: Names(fingerprint=f"print of {c}"),
+        lambda c: Names(source_group=f"group of {c}"),
+        lambda c: Names(record_id=f"batch-1.{c}"),
+        lambda c: Names(trace=("prod", c)),
+        lambda c: Names(session=("prod", f"s-{c}")),
+    ],
+)
+def test_any_name_of_it_is_known(case_id, name):
+    assert held().why([Names(case_id="other"), name(case_id)], ["nothing of it"], []) is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Is the parcel to Lyon on its way?", []),
+        ({"question": "Which tariff is that?", "lang": "en"}, ["en"]),
+        ("quux 18?", ["quux 17"]),
+        ("", [None, True, {}, []]),
+        ("blind-1", ["the vase", "broken"]),
+    ],
+)
+def test_what_only_shares_words_or_short_texts_is_no_holdout(asked, said):
+    names = Names(case_id="usual", source_group="g", trace=("dev", "blind-1"), session=("prod", "blind-1"))
+    assert held().why([names], [asked], said) is None
+
+
+def test_a_text_that_all_cases_share_tells_nothing():
+    """Cases of one template differ in one field, and the other is told to all."""
+    template = "Answer the question of the customer in one sentence."
+    found = HeldOut()
+    found.add([], [{"do": template, "q": "Where is it?"}], leaves_of({"do": template, "q": "Who are you?"}))
+    assert found.why([], [{"do": template, "q": "Who are you?"}], [template]) is None
+    assert found.why([], [{"do": template, "q": "Where is it?"}], []) is not None
+    assert found.why([], ["Where is it?"], []) is not None
+
+
+def test_a_text_without_letters_is_compared_as_it_is():
+    found = HeldOut()
+    found.add([], ["?!?"])
+    assert plain_text(" ?!? ") == "?!?"
+    assert found.why([], [" ?!? "], []) is not None
+    assert found.why([], ["!?!"], []) is None

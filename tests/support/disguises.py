@@ -1,0 +1,60 @@
+"""Ways in which a holdout Case may come back: said otherwise, told in another place, called or dealt otherwise."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+HOLDOUT: dict[str, Any] = {
+    "blind-1": "The parcel to Lyon came open and the blue vase in it is broken",
+    "blind-2": {"question": "Which tariff holds for the second meter in the cellar of the old house?", "lang": "en"},
+    "blind-3": (
+        "地下室のメーターはどの料金表で計算されるのか、二台目について詳しく教えてください。急ぎです、お願いします"
+    ),
+    "blind-4": "quux 17?",
+}
+"""Case id → its input: a sentence, an object, a language without spaces, and a text too short to be looked for."""
+
+
+def said(value: Any) -> str:
+    """Returns an input as the text that a person would write."""
+    return value if isinstance(value, str) else str(value["question"])
+
+
+def _half(text: str) -> tuple[str, str]:
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
+WRITTEN: dict[str, Callable[[Any], Any]] = {
+    "as it is": lambda value: value,
+    "spaced": lambda value: "  " + "   ".join(said(value).split(" ")) + "\n",
+    "shouted": lambda value: said(value).upper(),
+    "without punctuation": lambda value: "".join(c for c in said(value) if c.isalnum() or c == " "),
+    "full width": lambda value: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in said(value)),
+    "decomposed": lambda value: unicodedata.normalize("NFD", said(value)),
+    "zero width": lambda value: "\u200b".join(said(value)),
+    "soft hyphens": lambda value: "\u00ad".join(said(value)),
+    "quoted": lambda value: f"«{said(value)}»",
+    "as JSON": json.dumps,
+    "as JSON twice": lambda value: json.dumps(json.dumps(value)),
+    "an object": lambda value: {"text": said(value)},
+    "in a list": lambda value: [said(value)],
+    "a message": lambda value: [{"role": "user", "content": said(value)}],
+    "parts": lambda value: [{"role": "user", "content": [{"type": "text", "text": said(value)}]}],
+    "keys turned": lambda value: dict(reversed(value.items())) if isinstance(value, dict) else {"b": value},
+}
+"""Every one is asked as a whole, so that any length is known."""
+
+WRAPPED: dict[str, Callable[[Any], Any]] = {
+    "in a prompt": lambda value: f"You are an agent. Answer the customer: {said(value)} Be brief.",
+    "in a template": lambda value: {"system": "answer briefly", "customer": f"> {said(value)}\n", "n": 3},
+    "in markdown": lambda value: f"# Ticket\n\n* **{said(value)}**\n",
+    "with others": lambda value: "First: is it raining? Second: " + said(value),
+    "its first half": lambda value: _half(said(value))[0],
+    "its second half": lambda value: _half(said(value))[1],
+    "in two messages": lambda value: [{"role": "user", "content": half} for half in _half(said(value))],
+    "cut": lambda value: said(value)[:-3] + "…",
+}
+"""Others stand around it, or some of it is missing; only what is long enough is known."""
