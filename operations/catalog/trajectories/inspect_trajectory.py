@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -32,6 +33,7 @@ _ID = 120
 _FILTER = 2_000
 """Bytes of a call's arguments up to which they are repeated in what leads on."""
 
+Mask = Callable[[Any], Any]
 Kind = Literal[
     "text", "reasoning", "tool_call", "tool_result", "observation", "turn_complete", "reward", "memory_op"
 ]  # fmt: skip
@@ -86,7 +88,7 @@ class EventLine(Model):
 
 
 class LogIntegrity(Model):
-    sha256: Annotated[str, Field(description="Of the chain of its lines, as shown here.")]
+    sha256: Annotated[str, Field(description="Of the chain of its lines, as stored.")]
     open_calls: Annotated[int, Field(description="Calls without a result.")]
     unpaired_results: Annotated[int, Field(description="Results that answer no call of the log.")]
     parents_outside: Annotated[int, Field(description="Events whose parent the source does not hold.")]
@@ -138,19 +140,20 @@ def inspect_trajectory(request: InspectTrajectoryRequest, context: Context) -> I
     With seq: one event whole, long fields by name. Holdout attempts show nothing before their Round has run them.
     """
     project = context.project
-    record = project.masker.value(record_of(project, project.state(), request.record_id))
+    record = record_of(project, project.state(), request.record_id)
     log = log_of(record)
+    mask = project.masker.value  # what is stored is masked; rules that came later count for what is shown
     if "sealed" in record:
         told = f"{request.record_id} is of a holdout Case: {record['sealed']}."
-        return _head(request, log, 0).model_copy(update={"message": told})
+        return _head(request, log, 0, mask).model_copy(update={"message": told})
     if request.seq is not None:
-        return _one(request, log)
+        return _one(request, log, mask)
     chosen = [event for event in log if _wanted(event, request)]
     start = _start(request, len(chosen))
-    answer = _head(request, log, len(chosen))
+    answer = _head(request, log, len(chosen), mask)
     if start == 0:
         answer = answer.model_copy(update=_whole(request, log, record))
-    lines = _lines(chosen[start:], ROOM - _size(answer))
+    lines = _lines(map(mask, islice(chosen, start, None)), ROOM - _size(answer))
     end = start + len(lines)
     cursor = str(end) if end < len(chosen) else None
     return answer.model_copy(
@@ -176,14 +179,14 @@ def _start(request: InspectTrajectoryRequest, end: int) -> int:
     return number
 
 
-def _head(request: InspectTrajectoryRequest, log: EventLog, matched: int) -> InspectTrajectoryResponse:
+def _head(request: InspectTrajectoryRequest, log: EventLog, matched: int, mask: Mask) -> InspectTrajectoryResponse:
     why = log.why_light()
     shown = f", {matched} of them match" if matched < len(log) else ""
     return InspectTrajectoryResponse(
         message=f"{request.record_id} {log.state}: {counted(len(log), 'event')}{shown}.",
         record_id=request.record_id,
         state=log.state,
-        end_reason=facts.snippet(log.end_reason, _LINE) if log.end_reason else None,
+        end_reason=facts.snippet(mask(log.end_reason), _LINE) if log.end_reason else None,
         event_count=len(log),
         matched=matched,
         tier="light" if why else "full",
@@ -207,17 +210,17 @@ def _whole(request: InspectTrajectoryRequest, log: EventLog, record: Mapping[str
     }
 
 
-def _one(request: InspectTrajectoryRequest, log: EventLog) -> InspectTrajectoryResponse:
+def _one(request: InspectTrajectoryRequest, log: EventLog, mask: Mask) -> InspectTrajectoryResponse:
     seq = int(request.seq or 0)
     if seq >= len(log):
         raise NoSuchEvent(record_id=request.record_id, given=seq, count=len(log))
-    event = dict(next(event for event in log if event["seq"] == seq))
+    event = mask(dict(next(islice(log, seq, None))))
     page = reading.page(request.record_id, reading.select(request.record_id, event, request.field), request.cursor)
     more = {"record_id": request.record_id, "seq": seq, "field": request.field, "cursor": page.next_cursor}
     calls = (
         [NextCall("inspect_trajectory", {k: v for k, v in more.items() if v is not None})] if page.next_cursor else []
     )
-    return _head(request, log, 1).model_copy(
+    return _head(request, log, 1, mask).model_copy(
         update={
             "message": f"event {seq} of {request.record_id}" + (f", {request.field[:_ID]}" if request.field else ""),
             "event": page.value,
@@ -227,7 +230,7 @@ def _one(request: InspectTrajectoryRequest, log: EventLog) -> InspectTrajectoryR
     )
 
 
-def _lines(events: list[Mapping[str, Any]], room: int) -> list[EventLine]:
+def _lines(events: Iterable[Mapping[str, Any]], room: int) -> list[EventLine]:
     """Returns the lines of some events, as many as there is room for, and one at the least."""
     lines: list[EventLine] = []
     for event in events:
