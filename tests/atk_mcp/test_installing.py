@@ -194,29 +194,39 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_written(
 
 @pytest.mark.slow
 @pytest.mark.skipif(CODEX is None, reason="no Codex: npm install -g @openai/codex, or name it in CODEX_BIN")
-def test_real_codex_reaches_the_running_server_with_its_token_and_says_when_it_has_none(tmp_path, monkeypatch):
+def test_real_codex_reaches_the_running_server_finds_it_again_and_says_when_it_has_no_token(
+    tmp_path, monkeypatch, request
+):
     server, url = started(tmp_path)
-    with server:
-        lab = CodexLab(CODEX, tmp_path / "lab")
-        for name, value in lab.environment("http://127.0.0.1:9").items():
-            monkeypatch.setenv(name, value)
-        port = url.split(":")[2].partition("/")[0]
-        assert inspector.main(["install", "--codex", CODEX, "--http", "--port", port, "--token-file", "token"]) == 0
-        lab.keep_config()
-        work = tmp_path / "project"
-        work.mkdir()
-        arguments = {"analysis_only": True, "project_path": str(work)}
-        call = {"call": {"server": "atk", "tool": "initialize_project", "arguments": arguments}, "id": "init"}
-        script = {"turns": [{"steps": [call]}, {"steps": [{"say": "Done."}]}]}
-        token = (tmp_path / "token").read_text("utf-8").strip()
-        run = lab.run(script, prompt="Use $atk:atk-init here.", workdir=work, env={TOKEN_VARIABLE: token})
-        assert run.ok, json.dumps(run.summary(), indent=1)
-        assert "name: atk-init" in json.dumps(run.requests[0]["input"])
-        assert "project_id" in run.tool_results["init"].json, run.tool_results["init"].text
-        run = lab.run(script, prompt="Use $atk:atk-init here.", workdir=work)
-        assert (run.exit_code, run.requests) == (1, [])
-        assert f"{TOKEN_VARIABLE} for MCP server 'atk' is not set" in run.stderr
-        server.kill()
+    port = url.split(":")[2].partition("/")[0]
+    token = (tmp_path / "token").read_text("utf-8").strip()
+    lab = CodexLab(CODEX, tmp_path / "lab")
+    for name, value in lab.environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    assert inspector.main(["install", "--codex", CODEX, "--http", "--port", port, "--token-file", "token"]) == 0
+    lab.keep_config()
+    work = tmp_path / "project"
+    work.mkdir()
+    servers = [server]
+    request.addfinalizer(lambda: [each.kill() or each.communicate() for each in servers if each.poll() is None])
+
+    def play(model):
+        made = model.call("atk", "initialize_project", {"analysis_only": True, "project_path": str(work)})
+        servers[-1].terminate()
+        servers[-1].communicate()
+        missed = model.call("atk", "get_status", {"project_path": str(work)})
+        servers.append(started(tmp_path, "--port", port)[0])
+        found = model.call("atk", "get_status", {"project_path": str(work)})
+        assert made.json["project_id"] == found.json["project_id"], (made.text, found.text)
+        assert "Transport send error" in missed.text
+        return "Done."
+
+    run = lab.run(play=play, prompt="Use $atk:atk-init here.", workdir=work, env={TOKEN_VARIABLE: token})
+    assert run.ok, json.dumps(run.summary(), indent=1)
+    assert "name: atk-init" in json.dumps(run.requests[0]["input"])
+    run = lab.run({"turns": []}, prompt="Use $atk:atk-init here.", workdir=work)
+    assert (run.exit_code, run.requests) == (1, [])
+    assert f"{TOKEN_VARIABLE} for MCP server 'atk' is not set" in run.stderr
 
 
 @pytest.mark.slow
