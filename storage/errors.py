@@ -46,11 +46,12 @@ class AtkError(Exception):
     def next(self) -> tuple[NextCall, ...]:
         """`next_calls` with the facts filled in; an argument whose fact is empty is left out."""
         facts = self.facts
+        shown = {name: _shown(fact) for name, fact in facts.items()}
         return tuple(
             NextCall(
                 call.tool.format_map(facts),
                 {k: v for k, raw in call.arguments.items() if (v := _filled(raw, facts)) not in (None, "")},
-                {k: v.format_map(facts) for k, v in call.supply.items()},
+                {k: v.format_map(shown) for k, v in call.supply.items()},
             )
             for call in self.next_calls
         )

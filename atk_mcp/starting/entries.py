@@ -21,7 +21,7 @@ MOST = 5
 """How many guesses are worth a person's time."""
 
 _FIRST = ("agent", "main", "app", "run", "cli", "bot", "index", "start", "assistant", "server", "__main__")
-_FOLDERS = ("", "src", "bin", "app", "agent", "lib", "scripts")
+_FOLDERS = ("", "src", "bin", "app", "agent", "scripts")
 _NEVER = re.compile(r"(^|/)(tests?|specs?|__tests__|docs?|examples?|migrations|fixtures|benchmarks)/|"
                     r"(^|/)(test_|conftest|setup\.|gulpfile|webpack|jest|vite|eslint|babel|rollup|tsup)|"
                     r"([._]test|\.spec|\.config|\.d)\.\w+$")  # fmt: skip

@@ -54,13 +54,13 @@ def init(given: argparse.Namespace, root: str) -> int:
     Raises:
         AtkError: The folder cannot be made a project, or nobody is there to be asked.
     """
-    if not given.yes and not person_at_terminal():
-        raise NobodyToAsk
     if not os.path.isdir(root):
         raise FolderMissing(given=root)
     asking = Asking(yes=given.yes, aside=given.json)
     if (known := _project(root)) is not None:
         return _told_of(asking, known, root, as_json=given.json)
+    if not given.yes and not person_at_terminal():
+        raise NobodyToAsk
     begun = _Begun(asking, root, dry_run=given.dry_run, without_git=given.without_git)
     try:
         status = begun.walk()
@@ -321,6 +321,7 @@ class _Begun:
             "Then your agent's first evaluation: one attempt for each Case, at a commit that holds what may be changed."
         )
         show(f"""  atk call run_evaluation{there} --request '{{"revision_commit": "HEAD"}}'""")
+        tell(f"`atk cases BATCH{there}` shows each attempt then, and `atk status{there}` always says what is next.")
         tell("Or from Codex: `atk install`, start Codex here, and begin with $atk:atk-dataset.")
 
 

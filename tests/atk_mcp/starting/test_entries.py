@@ -52,7 +52,7 @@ FOLDERS = {
     ),
     "a shell script": (
         {"agent.sh": '#!/bin/sh\necho "$1"\n', "lib/other.sh": "echo"},
-        [("sh", "agent.sh"), ("sh", "lib/other.sh")],
+        [("sh", "agent.sh")],
         ("argument", ["sh", "agent.sh", "{input}"]),
     ),
     "a shell script that reads stdin": (

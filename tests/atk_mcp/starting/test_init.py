@@ -223,7 +223,7 @@ def test_a_project_that_is_there_shows_the_request_that_says_it_again(folder, at
     assert (status, shown["project_id"]) == (1, known.id)
     invoke(initialize, {**shown["request"], "project_path": str(root)})
     assert configuration(root) == known
-    told = atk(root, "--yes")[1]
+    told = atk(root)[1]
     assert f"atk call initialize_project --project {root} --request init.json" in told
     assert json.loads(told[told.index("{") : told.rindex("}") + 1]) == shown["request"]
 
