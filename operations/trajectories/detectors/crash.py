@@ -15,7 +15,7 @@ LIMITS = ("max_turns", "max_steps", "max_iterations", "budget", "limit")
 """What stands in the reason of an end that was a limit's doing and no error."""
 
 STATED, INFERRED = 1.0, 0.8
-"""With the error in the log; and from the state alone."""
+"""Where the log has the error and says that the run failed; and where it says only one of them."""
 
 
 def _look(episode: Episode) -> Iterator[Seen | Unknown]:
@@ -24,10 +24,13 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
     elif episode.state == "running":
         yield Unknown("the run has not ended in this log")
     elif (error := ending_error(episode)) is not None:
-        kind, message = error["error"].get("kind"), error["error"].get("message")
-        yield Seen((error["seq"],), STATED, f"the run ended by an error of the kind {kind}: {quoted(message)}")
+        kind, message = error["error"]["kind"], error["error"].get("message")
+        sure = STATED if episode.state in ("failed", "interrupted") else INFERRED
+        said = f"the run ended by an error of the kind {kind}"
+        yield Seen((error["seq"],), sure, f"{said}: {quoted(message)}" if message else said)
     elif is_failed(episode):
-        yield Seen((len(episode.events) - 1,), INFERRED, f"the run failed: {quoted(episode.end_reason)}")
+        reason = f": {quoted(episode.end_reason)}" if episode.end_reason else ""
+        yield Seen((len(episode.events) - 1,), INFERRED, f"the log says that the run failed{reason}")
     elif episode.state == "unknown" and not episode.answer:
         yield Unknown("the log does not say how the run ended")
 

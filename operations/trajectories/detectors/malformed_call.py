@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from operations.trajectories.detectors.episode import Call, Episode
@@ -10,27 +11,30 @@ from operations.trajectories.detectors.schemas import problem
 
 
 def _look(episode: Episode) -> Iterator[Seen | Unknown]:
-    unknown, schemaless = 0, 0
     if not episode.calls:
         yield Unknown("the log has no call")
+    untold: Counter[str] = Counter()
     for call in episode.calls:
-        if call.status in ("not_exported", "collided"):
-            unknown += 1
-            continue
-        arguments = call.arguments
-        if call.status == "unparsable" or not isinstance(arguments, dict):
-            yield Seen(_at(call), 1.0, f"the arguments of {quoted(call.name)} are no JSON object")
-            continue
         schema = None if episode.tools is None or call.name is None else episode.tools.get(call.name)
-        if schema is None:
-            schemaless += 1
-        elif wrong := problem(arguments, schema):
+        if call.status in ("not_exported", "collided"):
+            untold["arguments that are not in the log"] += 1
+        elif schema is None and _is_free(call):
+            untold["free text instead of arguments, and no schema"] += 1
+        elif call.status == "unparsable" or not isinstance(call.arguments, dict):
+            yield Seen(_at(call), 1.0, f"the arguments of {quoted(call.name)} are no JSON object")
+        elif schema is None:
+            untold["no schema of their tool"] += 1
+        elif wrong := problem(call.arguments, schema):
             needs = "tools" if episode.tools_given else None
             yield Seen(_at(call), 1.0, f"{quoted(call.name)} was not called as it takes: {quoted(wrong)}", needs=needs)
-    if unknown:
-        yield Unknown(f"the arguments of {unknown} calls are not in the log")
-    if schemaless:
-        yield Unknown(f"there is no schema of the tools of {schemaless} calls")
+    for why, number in untold.items():
+        yield Unknown(f"{number} calls have {why}")
+
+
+def _is_free(call: Call) -> bool:
+    """Whether a call was given a text that was not meant as JSON: commands and patches are."""
+    text = call.arguments
+    return call.status == "value" and isinstance(text, str) and text.lstrip()[:1] not in ("{", "[")
 
 
 def _at(call: Call) -> tuple[int, ...]:
@@ -40,7 +44,7 @@ def _at(call: Call) -> tuple[int, ...]:
 DETECTOR = Detector(
     "malformed_call",
     1,
-    "Arguments that are not JSON, not an object, or not what the schema of the tool asks for. The text of an "
-    "object, as some providers send arguments, is an object.",
+    "Arguments that are not JSON, not an object, or not what the schema of the tool asks for. The text of an object, "
+    "as some providers send arguments, is an object; free text, which some tools take, counts only against a schema.",
     _look,
 )

@@ -27,6 +27,8 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
         yield Unknown("the run has not ended in this log")
     elif episode.state == "cancelled":
         yield Unknown("a person cancelled the run")
+    elif episode.state == "unknown" and episode.answer_text is None:
+        yield Unknown("the log says neither what the agent answered nor how the run ended")
     elif not crashed(episode):
         yield from _ended(episode)
 

@@ -253,6 +253,23 @@ def test_arguments_as_the_text_of_an_object_are_read():
     assert {r.detector: r.status for r in detect(Episode(log, tools=BOOK))}["malformed_call"] == "clean"
 
 
+@pytest.mark.parametrize(
+    ("given", "tools", "status"),
+    [
+        ("ls -l", None, "not_applicable"),
+        ("ls -l", {"shell": {"type": "object"}}, "found"),
+        ('{"command": "ls', None, "found"),
+        ('{"command": "ls"}', {"shell": {"type": "object"}}, "clean"),
+    ],
+)
+def test_free_text_is_malformed_only_against_a_schema(given, tools, status):
+    log = EventLog()
+    arguments = {"status": "value", "value": given}
+    log.append({"kind": "tool_call", "call_id": "c", "name": "shell", "arguments": arguments})
+    log.end("completed")
+    assert {r.detector: r.status for r in detect(Episode(log, tools=tools))}["malformed_call"] == status
+
+
 def test_tools_are_taken_from_the_log_where_it_records_them():
     forms = [
         {"type": "function", "function": {"name": "book", "parameters": BOOK["book"]}},
@@ -268,7 +285,7 @@ def test_tools_are_taken_from_the_log_where_it_records_them():
     assert [f.seqs for f in results["malformed_call"].findings] == [(1, 2)]
     assert [f.seqs for f in results["unknown_tool"].findings] == [(7, 8)]
     assert [f.needs for f in results["unknown_tool"].findings] == [None]
-    assert results["malformed_call"].not_applicable == "there is no schema of the tools of 2 calls"
+    assert results["malformed_call"].not_applicable == "2 calls have no schema of their tool"
 
 
 # ---- errors and ends -------------------------------------------------------------------------------------------------
@@ -394,6 +411,11 @@ def test_a_run_without_an_answer_ended_early(why, events, state, early):
         log.end(state)
     names = {r.detector for r in detect(Episode(log)) if r.findings}
     assert ("premature_end" in names) is early, why
+
+
+def test_a_log_that_says_neither_answer_nor_end_is_not_judged():
+    result = said("premature_end", ("user", "Go."), *steps(("s", {}, "x")), state="unknown")
+    assert result.not_applicable == "the log says neither what the agent answered nor how the run ended"
 
 
 def test_an_answer_that_is_kept_beside_the_log_is_an_answer():
