@@ -280,8 +280,8 @@ def verified(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             raise LogProblem(f"line {number} is not what was written there: its hash does not fit the line before it")
         try:
             body = json.loads(text)
-        except ValueError as problem:
-            raise LogProblem(f"line {number} is no JSON: {problem}") from None
+        except (ValueError, RecursionError) as problem:
+            raise LogProblem(f"line {number} is no JSON that can be read: {problem}") from None
         if not isinstance(body, dict):
             raise LogProblem(f"line {number} is no object")
         yield body
