@@ -32,6 +32,7 @@ for Codex, in ~/.codex/config.toml:
 
 one server for several clients and projects of this machine:
   atk-mcp --http                  prints its address and where its token lies; clients send the token in each request
+  atk install --http              puts the way to it into Codex; with --client NAME it is printed for others
 
 to look into a project from a terminal, use `atk --help`.
 """

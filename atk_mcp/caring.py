@@ -11,6 +11,8 @@ from atk_mcp.installing.clients import CLIENT_NAMES, Running
 from atk_mcp.terminal import complain
 from storage.errors import AtkError
 
+_PORTS = 1 << 16
+
 Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 
 
@@ -75,6 +77,11 @@ def _install(given: argparse.Namespace) -> int:
         return USAGE
     if not given.http and (given.port is not None or given.token_file is not None):
         complain("atk install: --port and --token-file go with --http.")
+        return USAGE
+    if given.port is not None and not 0 < given.port < _PORTS:
+        complain(
+            f"atk install: --port {given.port} is no port at which a server can be reached; give 1 to {_PORTS - 1}."
+        )
         return USAGE
     wanted = Wanted(
         running=_running(given) if given.http else None,

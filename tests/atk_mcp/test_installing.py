@@ -185,10 +185,19 @@ def test_plugin_over_http_has_the_skills_and_the_address_and_starts_nothing(code
     assert "Its first start makes the token." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [["--http", "--env", "X"], ["--port", "1"], ["--token-file", "x"]])
-def test_options_that_do_not_go_together_are_refused_before_anything_is_written(options, capsys):
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--http", "--env", "X"], "--http"),
+        (["--port", "1"], "--http"),
+        (["--token-file", "x"], "--http"),
+        (["--http", "--port", "0"], "1 to 65535"),
+        (["--http", "--port", "65536"], "1 to 65535"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_written(options, told, capsys):
     assert inspector.main(["install", "--codex", "no-such-program", *options]) == 2
-    assert "--http" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
     assert not os.path.exists(plugin.home())
 
 
