@@ -10,7 +10,10 @@ from typing import Any
 from atk_mcp.people.attempts import found_record
 from atk_mcp.people.tables import as_json
 from atk_mcp.terminal import say
+from operations.importers.batches import evidence_of
 from operations.importers.event_logs import log_of
+from operations.importers.failures import episode_of
+from operations.trajectories.detectors import detect
 from operations.trajectories.metrics.registry import measured
 from storage.project import Project
 
@@ -20,19 +23,21 @@ _CONTENTS = ("content", "arguments", "input", "output", "prompt")
 
 
 def trajectory(given: argparse.Namespace, root: str) -> int:
-    """Prints the events of a Record, and the metrics that are known of it.
+    """Prints the events of a Record, the metrics that are known of it, and the failures that rules find in it.
 
     Raises:
         UnknownObject: There is no such Record.
         LogNotWhole: Another version of ATK stored its log.
     """
-    record = found_record(Project.open(root), given.record_id)
+    project = Project.open(root)
+    record = found_record(project, given.record_id)
     log = log_of(record)
+    failed = _failures(project, record)
     found = measured(log, stated=record.get("metrics") or {})
     if given.json:
         known = {name: one.value for name, one in found.items() if one.value is not None}
         unknown = {name: one.unknown for name, one in found.items() if one.value is None}
-        as_json({"record_id": record["id"], **log.as_stored(), "metrics": known, "metrics_unknown": unknown})
+        as_json({"record_id": record["id"], **log.as_stored(), "metrics": known, "metrics_unknown": unknown, **failed})
         return 0
     for name in ("input", "output"):
         said = record.get(name)
@@ -45,7 +50,20 @@ def trajectory(given: argparse.Namespace, root: str) -> int:
         say(f"{number:>4}  {_event(event, whole=given.whole)}")
     if len(log):
         say(", ".join(f"{name} {one.value:.6g}" for name, one in found.items() if one.value is not None))
+    for one in failed["findings"]:
+        say(f"found: {one['finding_id']}: {one['reason']}")
     return 0
+
+
+def _failures(project: Project, record: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Returns what the detectors find; of an attempt at a holdout Case that stays unseen, nothing."""
+    if "sealed" in record:
+        return {"findings": []}
+    evidence = evidence_of(project, project.state(), record["id"].rpartition(".")[0])
+    found = [finding for result in detect(episode_of(record, evidence.inputs)) for finding in result.findings]
+    told = [{"seqs": one.seqs, "confidence": one.confidence, "reason": one.reason} for one in found]
+    named = [f"{record['id']}/{one.name}" for one in found]
+    return {"findings": [{"finding_id": name, **said} for name, said in zip(named, told, strict=True)]}
 
 
 def _event(event: Mapping[str, Any], *, whole: bool) -> str:

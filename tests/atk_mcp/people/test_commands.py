@@ -176,6 +176,22 @@ def test_a_trajectory_without_events_says_so_and_one_that_is_unknown_is_refused(
         assert run(completed, "trajectory", name)[0] == 1
 
 
+def test_a_trajectory_ends_with_the_failures_that_rules_find_in_it(completed, run):
+    call = {"kind": "tool_call", "call_id": "c", "name": "lookup", "arguments": {"q": "fax"}}
+    batch_id = store_batch(
+        completed,
+        completed.b0,
+        lambda case_id, _: case_id,
+        record=lambda made: made.model_copy(update={"events": (call, {"kind": "reasoning", "content": "Hm."})}),
+    )
+    _, out, _ = run(completed, "trajectory", f"{batch_id}.1")
+    assert out.splitlines()[-1] == (
+        f"found: {batch_id}.1/premature_end.1/0-0: the run ended while 1 of its calls had no result"
+    )
+    _, out, _ = run(completed, "trajectory", f"{batch_id}.1", "--json")
+    assert [found["finding_id"] for found in json.loads(out)["findings"]] == [f"{batch_id}.1/premature_end.1/0-0"]
+
+
 # ---- watching, freeing, carrying ---------------------------------------------------------------------------------
 
 
