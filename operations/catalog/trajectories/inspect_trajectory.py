@@ -43,8 +43,8 @@ Kind = Literal[
 class NoSuchEvent(AtkError):
     """The log has no event of this number."""
 
-    message = "{record_id} has no event {given}; it has {count} events, which are counted from 0."
-    next_calls = (NextCall("read_record", {"record_id": "{record_id}"}),)
+    message = "{record_id} has no event {given}. Its events are counted from 0, and there are {count}."
+    next_calls = (NextCall("inspect_trajectory", {"record_id": "{record_id}"}),)
 
     record_id: str
     given: int

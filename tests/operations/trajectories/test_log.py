@@ -1,5 +1,6 @@
 """The log takes only what is an event, and gives back only what was written."""
 
+import hashlib
 import subprocess
 import sys
 
@@ -37,6 +38,14 @@ def test_lines_come_back_as_they_were_and_as_a_project_stores_them():
     assert list(again.lines()) == list(log.lines())
     assert [e["call_id"] for e in again if "call_id" in e] == ["a", "b", "b", "a"]
     assert EventLog.from_stored(log.as_stored()).as_stored() == log.as_stored()
+
+
+@pytest.mark.parametrize("text", [b"{", b"[1]", b"\xff", b"[" * 100_000])
+def test_a_line_of_anything_else_is_refused_though_its_hash_fits(text):
+    opening = hashlib.sha256(b"atk event log 1").hexdigest()
+    line = hashlib.sha256(opening.encode() + b"\n" + text).hexdigest().encode() + b" " + text + b"\n"
+    with pytest.raises(LogProblem, match="line 1 is no"):
+        [*verified([line])]
 
 
 def test_the_form_is_that_of_the_schema():
