@@ -14,6 +14,7 @@ from mcp.types import (
     INVALID_REQUEST,
     PARSE_ERROR,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCResponse,
     jsonrpc_message_adapter,
@@ -71,16 +72,11 @@ class Wire:
         self._on_loop(self._finish, end)
 
     def _read(self, line: bytes) -> SessionMessage | None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            # A request whose id is no id is a notification to the SDK, which would drop it in silence.
-            sound = not isinstance(message, JSONRPCNotification) or "id" not in json.loads(line)
-        except ValueError:
-            sound = False
-        if sound:
-            return SessionMessage(message)
-        self._pipes.send(_answer_to_garbage(line))
-        return None
+        message = _message_of(line)
+        if message is None:
+            self._pipes.send(_answer_to_garbage(line))
+            return None
+        return SessionMessage(message)
 
     def _finish(self, end: End) -> None:
         if end == "lost":
@@ -94,6 +90,18 @@ class Wire:
             anyio.from_thread.run_sync(call, *arguments, token=self._token)
         except (RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
+
+
+def _message_of(line: bytes) -> JSONRPCMessage | None:
+    """Returns the message that a line is, or None.
+
+    A request whose id is no id is a notification to the SDK, which would drop it in silence. Here it is no message.
+    """
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        return None if isinstance(message, JSONRPCNotification) and "id" in json.loads(line) else message
+    except ValueError:
+        return None
 
 
 def _answer_to_garbage(line: bytes) -> bytes:
