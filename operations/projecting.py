@@ -10,7 +10,7 @@ from typing import Any
 
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.importers.batches import Evidence
-from operations.importers.event_logs import log_of
+from operations.importers.event_logs import LogNotWhole, log_of
 from operations.trajectories import EventLog
 from operations.trajectories.projections import (
     LossReport,
@@ -215,7 +215,10 @@ class RowMaker:
                 why, judged = passing(record["id"], self._wanted.chosen, self._wanted.others)
             if why is not None:
                 return why
-        log = log_of(record)
+        try:
+            log = log_of(record)
+        except LogNotWhole:  # the Record stays; of a batch of thousands it is one that gives no row
+            return "its log is not what this version stores"
         asked = self._asked(record)
         if why := self._like_holdout(record, cases, log, asked):
             return why
@@ -344,14 +347,21 @@ def _with_ends(log: EventLog, asked: Any, answer: Any) -> tuple[EventLog, int]: 
     """Returns the log with what was asked and answered where it has no event of that, and how many come before it."""
     told = any(e["kind"] == "text" and (e["role"] == "user" or (e.get("prompt") or {}).get("value")) for e in log)
     spoke = any(e["kind"] == "text" and e["role"] == "assistant" and e["content"].get("value") for e in log)
-    first = [] if told or asked is None else [_text("user", asked, "record:input")]
-    last = [] if spoke or answer is None else [_text("assistant", answer, "record:output")]
+    taken = {event["id"] for event in log}
+    first = [] if told or asked is None else [_text("user", asked, _free("record:input", taken))]
+    last = [] if spoke or answer is None else [_text("assistant", answer, _free("record:output", taken))]
     if not first and not last:
         return log, 0
     stored = log.as_stored()
     events = [*first, *stored["events"], *last]
     numbered = [{**event, "seq": seq} for seq, event in enumerate(events)]
     return EventLog.from_stored({**stored, "tier": "light", "events": numbered}), len(first)
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "'"
+    return wanted
 
 
 def _text(role: str, value: Any, own: str) -> dict[str, Any]:  # noqa: ANN401 - JSON

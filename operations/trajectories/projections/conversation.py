@@ -144,7 +144,7 @@ class _Reader:
             self._made.problems.append(f"event {event['seq']}: nobody knows who said it")
             return
         content = event["content"]
-        if content["status"] in _KNOWN:
+        if content["status"] in _KNOWN and content.get("value") is not None:
             failed = bool(event.get("error")) and role == "assistant"
             why = "it is the report of an error, not an answer" if failed else None
             pieces = list(pieces_of(content.get("value"), role))
@@ -153,7 +153,7 @@ class _Reader:
                 return
             for piece in pieces:
                 self._piece(event, piece, left=why)
-        elif content["status"] in _NOTHING:
+        elif content["status"] in (*_NOTHING, *_KNOWN):
             if role != "assistant" or self._silence:
                 self._add(Said(event, "text", role))
         else:
@@ -164,7 +164,7 @@ class _Reader:
         for problem in dict.fromkeys(piece.problem for piece in pieces if piece.problem is not None):
             self._made.problems.append(f"event {event['seq']}: it holds {problem}")
         text = "".join(piece.text or "" for piece in pieces)
-        value = event["content"]["value"]
+        value = event["content"].get("value")
         self._add(Said(event, "text", role, text, left=left, raw=value if _is_plain(value) else None))
 
     def _reasoning(self, event: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operations import trajectories
@@ -20,6 +20,7 @@ from operations.trajectories.projections import (
     otlp_spans,
     sft_messages,
 )
+from tests.operations.trajectories.test_detector_laws import any_log
 from tests.support.logs import a_log, call, ended, memory, result, reward, say, think, user, value
 
 ROOT = os.path.dirname(os.path.dirname(trajectories.__path__[0]))
@@ -102,14 +103,13 @@ PROJECTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", PROJECTIONS)
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     picked=st.lists(
         st.tuples(st.sampled_from(range(len(EVENTS) + 1)), st.sets(st.sampled_from(list(EXTRA)))), max_size=6
     )
 )
-def test_every_field_that_is_not_in_the_result_is_in_the_report(name, picked):
+def test_every_field_that_is_not_in_the_result_is_in_the_report(picked):
     """Each field gets a value of its own; one that the result lacks has to be named."""
     events, marks = [], {}
     for number, (place, more) in enumerate(picked):
@@ -126,11 +126,32 @@ def test_every_field_that_is_not_in_the_result_is_in_the_report(name, picked):
             marks |= {f"{mark}{k}": (event["kind"], k) for k in ("attributes", "at_text", "content") if k in extra}
             events.append({**event, **extra})
     log = a_log(*events)
-    made, report = PROJECTIONS[name](log)
-    shown = json.dumps(made)
-    told = {(x.kind, x.field.partition(".")[0]) for x in report.losses}
-    for mark, (kind, field) in marks.items():
-        assert mark in shown or (kind, field) in told or (kind, "*") in told or report.refused, (mark, report)
+    for name, project in PROJECTIONS.items():
+        made, report = project(log)
+        shown = json.dumps(made)
+        told = {(x.kind, x.field.partition(".")[0]) for x in report.losses}
+        for mark, (kind, field) in marks.items():
+            assert mark in shown or {(kind, field), (kind, "*")} & told or report.refused, (name, mark, report)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@given(log=any_log())
+def test_whatever_a_log_holds_is_projected_or_refused_and_no_call_is_made_up(log):
+    before = log.as_stored()
+    for project in PROJECTIONS.values():
+        made, report = project(log)
+        assert (made is None) == (report.refused is not None)
+        assert json.loads(json.dumps(report.as_json())) == report.as_json()
+        assert json.dumps(project(log)[0], allow_nan=False) == json.dumps(made)
+    assert log.as_stored() == before
+    row, _ = sft_messages(log)
+    calls = {e["seq"]: (e["call_id"], e["name"], e["arguments"].get("value")) for e in log if e["kind"] == "tool_call"}
+    for message, seq, weight in zip(
+        *((row["messages"], row["metadata"]["seqs"], row["segment_weights"]) if row else ([], [], [])), strict=True
+    ):
+        for one in message.get("tool_calls", ()):
+            assert (one["id"], one["function"]["name"], one["function"]["arguments"]) == calls[seq]
+        assert weight in ({0, 1, 2} if message["role"] == "assistant" else {0})
 
 
 def test_reports_of_several_logs_add_up():
