@@ -139,7 +139,8 @@ def test_constraints_pin_every_requirement_of_the_project():
 
 
 @pytest.mark.parametrize(
-    ("script", "shell"), [("scripts/check", "sh"), ("scripts/generate", "sh"), (".ci/run", "bash")]
+    ("script", "shell"),
+    [("scripts/check", "sh"), ("scripts/docs", "sh"), ("scripts/generate", "sh"), (".ci/run", "bash")],
 )
 def test_a_script_parses_and_can_be_started(script, shell):
     subprocess.run([shell, "-n", ROOT / script], check=True)
