@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.detectors.episode import Episode, Event, is_answer
+from operations.trajectories.detectors.episode import Episode, Event, is_answer, is_mark
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, quoted
 
 KINDS = frozenset(("agent", "model", "infrastructure", "unknown"))
@@ -52,9 +52,10 @@ def ending_error(episode: Episode) -> Event | None:
         return None
     for event in reversed(episode.events):
         kind = event["kind"]
-        if is_answer(event) or kind in ("tool_call", "tool_result", "reasoning"):
-            return None
         error = event.get("error")
+        went_on = kind == "observation" and not error and not is_mark(event)
+        if went_on or is_answer(event) or kind in ("tool_call", "tool_result", "reasoning"):
+            return None
         if error and (error.get("kind") in KINDS or (error.get("kind") == "timeout" and episode.state == "failed")):
             return event
     return None

@@ -133,7 +133,7 @@ class Episode:
         for event in reversed(self.events):
             if is_answer(event):
                 last.append(event)
-            elif event["kind"] not in ("turn_complete", "reward", "reasoning", "memory_op") and not _marks_only(event):
+            elif event["kind"] not in ("turn_complete", "reward", "reasoning", "memory_op") and not is_mark(event):
                 break
         return tuple(reversed(last))
 
@@ -192,17 +192,14 @@ def is_answer(event: Event) -> bool:
     return not inner and bool(text_of(event["content"].get("value")).strip())
 
 
-def _marks_only(event: Event) -> bool:
-    """Whether an observation is a mark of the recorder, which says neither what came in nor what went out."""
+def is_mark(event: Event) -> bool:
+    """Whether an event tells the user nothing: an observation of nothing, or a text of the agent that is no answer."""
+    if event.get("error"):
+        return False
     if event["kind"] == "text":
-        return event["role"] == "assistant" and not event.get("error")
+        return event["role"] == "assistant"
     empty = ("empty", "null", "not_exported")
-    return (
-        event["kind"] == "observation"
-        and not event.get("error")
-        and event["input"]["status"] in empty
-        and event["output"]["status"] in empty
-    )
+    return event["kind"] == "observation" and {event["input"]["status"], event["output"]["status"]} <= set(empty)
 
 
 def _paired(events: Sequence[Event]) -> Iterator[Call]:

@@ -346,6 +346,19 @@ def test_a_crash_is_an_error_that_ended_the_run(why, events, state, crashed):
     assert ("crash" in found(("user", "Go."), *events, state=state)) is crashed, why
 
 
+def test_an_error_after_which_something_came_out_well_ended_nothing():
+    silent, well = {"status": "not_exported"}, {"status": "value", "value": "found"}
+    failed = {"kind": "observation", "input": silent, "output": silent, "error": {"kind": "unknown"}}
+    spans = {False: [failed, {**failed, "error": None, "output": well}], True: [failed, {**failed, "error": None}]}
+    for crashed, events in spans.items():
+        log = EventLog()
+        for one in events:
+            log.append(one)
+        log.end("unknown")
+        found_in = {r.detector: [(f.seqs, f.confidence) for f in r.findings] for r in detect(Episode(log))}
+        assert found_in["crash"] == ([((0,), 0.8)] if crashed else [])
+
+
 def test_a_limit_of_turns_is_no_crash():
     log = EventLog()
     log.append(event(["user", "Go."]))
