@@ -12,6 +12,7 @@ from operations.importers._json_values import dumps
 from operations.importers._scores import number_of
 from operations.importers._session_log import NOT_EXPORTED, added, content_of, message_of, numbers_of, times_of
 from operations.importers._tally import Tally
+from operations.importers._tool_lists import name_tools
 
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"))
 _MEASURED = ("total_cost_usd", "duration_ms", "duration_api_ms", "num_turns")
@@ -37,7 +38,7 @@ def record_of(session_id: str, namespace: str, given: Sequence[Line], tally: Tal
         **times_of(next((line.value.get("timestamp") for line in lines if line.at), None)),
         "input": _asked(events),
         "output": _answered(lines, events),
-        "log": {"events": events, **_end(lines, events)},
+        "log": name_tools({"events": events, **_end(lines, events)}),
         "metrics": _metrics(lines, messages),
         "runtime_metadata": envelope,
     }

@@ -13,6 +13,7 @@ from operations.importers._intake import Filed
 from operations.importers._json_values import loads, shortened
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
+from operations.importers._tool_lists import name_tools
 
 GRADES = frozenset(("C", "I", "P", "N"))
 """What inspect_ai's own scorers say for correct, incorrect, partly correct and no answer."""
@@ -93,7 +94,7 @@ class RecordMaker:
             "input": _field(sample, "input"),
             "output": _output(sample.get("output", _NONE)),
             "expected": _field(sample, "target"),
-            "log": {**_end(sample), "events": events_of(sample, place)},
+            "log": name_tools({**_end(sample), "events": events_of(sample, place)}),
             "scores": self._scores(sample, marks, place, trace_id),
             "metrics": _metrics(sample),
             "locators": [place],

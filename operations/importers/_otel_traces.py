@@ -14,6 +14,7 @@ from operations.importers._otel_spans import OtelSpan, SpanReader, timed
 from operations.importers._otel_values import text_of
 from operations.importers._scores import number_of
 from operations.importers._tally import Tally
+from operations.importers._tool_lists import name_tools
 from operations.trajectories.settling import settled
 
 SPAN, LOG = 0, 1
@@ -152,7 +153,7 @@ class TraceBuilder:
         log["events"] = events_of(spans, resources)
         self._add_lost(log["events"], lost)
         settled(log["events"])
-        found["log"] = log
+        found["log"] = name_tools(log)
         if resources:
             found["runtime_metadata"] = {"resources": resources}
         if missing:

@@ -68,7 +68,7 @@ def log_of(record: Mapping[str, Any]) -> EventLog:
     if end["end_reason"] is None and end["state"] not in ("completed", "unknown"):
         end["end_reason"] = status
     given = [*record.get("events", ())]
-    return _own(given, end) or EventLog.from_stored({**end, "events": _events(given)})
+    return _own(given, end) or EventLog.from_stored({**_read(given), **end})
 
 
 def _own(given: Sequence[Mapping[str, Any]], end: Mapping[str, Any]) -> EventLog | None:
@@ -86,23 +86,22 @@ def _own(given: Sequence[Mapping[str, Any]], end: Mapping[str, Any]) -> EventLog
         return None
 
 
-def _events(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    streamed = _streamed(given)
-    return streamed if streamed is not None else settled(_Reader().events(given))
+def _read(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return _streamed(given) or {"events": settled(_Reader().events(given))}
 
 
-def _streamed(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
-    """Returns the events of a coding agent's stream, or None where it is not one."""
+def _streamed(given: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Returns the log of a coding agent's stream, or None where it is not one."""
     try:
         if any(one.get("type") == "thread.started" for one in given):
             session = _codex_session.Session("run", Tally())
             for number, one in enumerate(given, 1):
                 session.take(0, EVENTS_FILE, number, None, one)
-            return list(session.record(None)["log"]["events"])
+            return dict(session.record(None)["log"])
         heads = [one for one in given if one.get("type") == "system" and one.get("subtype") == "init"]
         if heads:
             lines = [line_of(dict(one), _place(number), None) for number, one in enumerate(given, 1)]
-            return list(record_of(session_of(heads[0]) or "run", "run", lines, Tally())["log"]["events"])
+            return dict(record_of(session_of(heads[0]) or "run", "run", lines, Tally())["log"])
     except AtkError:  # two lines contradict each other: no reading of them is better than another
         return None
     return None

@@ -114,6 +114,7 @@ def test_the_streams_of_coding_agents_are_read_as_their_sessions_are():
         assert made
         assert made == [e["call_id"] for e in log if e["kind"] == "tool_result"]
         assert log.open_calls() == []
+    assert log_of(ran(*claude_sessions.stream())).tools == {"Bash": {}}
 
 
 def test_the_log_of_an_import_is_the_stored_one():

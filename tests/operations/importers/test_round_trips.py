@@ -26,9 +26,11 @@ def logs(tmp_path):
         path.parent.mkdir(parents=True)
         path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         response = imports.send(made[-1], source_kind=kind, **arguments)
+        read.made.append((imports, response.batch_id))
         assert imports.records(response.batch_id)
         return [[*log_of(record)] for record in imports.raw(response.batch_id)]
 
+    read.made = []
     return read
 
 
@@ -79,6 +81,23 @@ def test_an_inspect_sample_comes_back_with_its_transcript(logs):
     names = (*SAID, "at", "ended_at", "error", "group", "parent", "id")
     assert claims(second, names) == claims(first, names)
     assert len(first) > 6
+
+
+def test_the_tools_that_a_source_names_stand_at_the_head_of_the_log(logs):
+    add = {"name": "add", "parameters": {"type": "object", "properties": {}}}
+    definitions = {
+        "key": "gen_ai.tool.definitions",
+        "value": {"stringValue": json.dumps([{"type": "function", **add}])},
+    }
+    operation = {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "chat", "attributes": [operation, definitions]}
+    span |= {"startTimeUnixNano": "1785000000000000000", "endTimeUnixNano": "1785000001000000000"}
+    logs({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}, "otel", "spans.json")
+    logs(inspect_logs.log(inspect_logs.sample()), "inspect_ai", "log.json")
+    logs(rewriting.jsonl(claude_sessions.stream()), "claude_code")
+    logs(claude_session().bytes(), "claude_code")
+    found = [log_of(imports.raw(batch_id)[0]).tools for imports, batch_id in logs.made]
+    assert found == [{"add": {"parameters": add["parameters"]}}] * 2 + [{"Bash": {}}, None]
 
 
 def test_concurrent_calls_of_one_tool_stay_paired_in_an_inspect_sample(logs):
