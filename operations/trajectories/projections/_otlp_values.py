@@ -8,6 +8,9 @@ from typing import Any
 
 from operations.trajectories.projections.pieces import is_conversation
 
+ERROR = 2
+"""The code of a status that says that something failed."""
+
 _LAST = 2**63
 """No whole number of OTLP reaches this."""
 
@@ -74,3 +77,41 @@ def parts_content(said: Mapping[str, Any], kind: str = "text") -> dict[str, Any]
         return None
     value = said.get("value")
     return {"type": kind, "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
+
+
+def mark_failed(span: dict[str, Any], error: Mapping[str, Any]) -> None:
+    """Says of a span that it failed, and how."""
+    message = {"message": error["message"]} if error.get("message") else {}
+    span["status"] = {"code": ERROR, **message}
+    if error.get("code") and not any(one["key"] == "error.type" for one in span["attributes"]):
+        span["attributes"].append({"key": "error.type", "value": {"stringValue": str(error["code"])}})
+
+
+def model_attributes(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is known of a model as attributes of GenAI."""
+    names = {"name": "gen_ai.request.model", "provider": "gen_ai.provider.name", "version": "gen_ai.response.model"}
+    found = {names[k]: model[k] for k in names if model.get(k) is not None}
+    parameters = model.get("parameters")
+    if isinstance(parameters, Mapping):
+        found |= {f"gen_ai.request.{name}": value for name, value in parameters.items()}
+    elif parameters is not None:
+        found["llm.invocation_parameters"] = parameters
+    return found
+
+
+def scope_of(scope: Mapping[str, Any], lossy: Lossy) -> dict[str, Any]:
+    """Returns the attributes of a scope, where it has any."""
+    return {"attributes": keyed(scope["attributes"], lossy)} if scope.get("attributes") else {}
+
+
+def span_event(one: Mapping[str, Any], lossy: Lossy) -> dict[str, Any]:
+    """Returns an event of a span."""
+    made = {"name": one.get("name"), "attributes": keyed(one.get("attributes") or {}, lossy)}
+    text = one.get("at_text")
+    return {**made, "timeUnixNano": text} if text else made
+
+
+def span_link(one: Mapping[str, Any], lossy: Lossy) -> dict[str, Any]:
+    """Returns a link of a span."""
+    made = {"traceId": one.get("trace_id", ""), "spanId": one.get("span_id", "")}
+    return {**made, "attributes": keyed(one["attributes"], lossy)} if one.get("attributes") else made

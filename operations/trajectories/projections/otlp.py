@@ -10,7 +10,16 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from operations.trajectories.log import EventLog
-from operations.trajectories.projections._otlp_values import content, keyed, parts_content
+from operations.trajectories.projections._otlp_values import (
+    content,
+    keyed,
+    mark_failed,
+    model_attributes,
+    parts_content,
+    scope_of,
+    span_event,
+    span_link,
+)
 from operations.trajectories.projections.losses import NO_PLACE, Losses, LossReport
 
 _SPAN_ID = re.compile(r"[0-9a-f]{16}")
@@ -44,7 +53,8 @@ def otlp_spans(log: EventLog, trace_id: str) -> tuple[dict[str, Any], LossReport
 
     An answer of a model is a span `chat`, with what it was given since its last answer where the log has no prompt; a
     call and its result are one span `execute_tool`, or stand in the model's messages where the log has them as part of
-    an answer. Ids of 16 hexadecimal digits are kept, others are made of the trace's id and the event's.
+    an answer. Ids of 16 hexadecimal digits are kept, others are made in the
+    order of the log, so that spans without times keep it.
 
     Args:
         log: The log of one run.
@@ -73,17 +83,44 @@ class _Spans:
                 self._inside.setdefault(event["group"], []).append(event)
                 if event["kind"] == "tool_call":
                     self._of_message.add(event["call_id"])
+        self._ids: dict[tuple[str, str], str] = {}
+        """Kind and id of an event → the id of its span."""
+        self._of_name: dict[str, str] = {}
+        """What a parent is called → the id of its span."""
+        self._name_spans()
         self._calls: dict[str, str] = {}
         """Call id → its span."""
         self._ends: dict[str, dict[str, Any]] = {}
         """Call id → what its span says of the result."""
-        self._made: set[str] = set()
-        """Ids of the events that have a span of their own."""
+        self._made: set[tuple[str, str]] = set()
+        """The events that have a span of their own."""
+
+    def _name_spans(self) -> None:
+        """Gives every event a span id: its own where it is one, else one in the order of the log."""
+        prefix = hashlib.sha256(self._trace.encode()).hexdigest()[:8]
+        self._root_id = f"{prefix}{0:08x}"
+        taken: set[str] = set()
+        for event in self._log:
+            own = event["id"]
+            usable = _SPAN_ID.fullmatch(own) and own.strip("0") and own not in taken
+            made = own if usable else f"{prefix}{event['seq'] + 1:08x}"
+            taken.add(made)
+            self._ids[event["kind"], own] = made
+            if event["kind"] not in ("tool_result", "reward", "turn_complete"):
+                self._of_name.setdefault(own, made)
+        for event in self._log:
+            if event["kind"] == "tool_call":
+                self._of_name.setdefault(event["call_id"], self._ids["tool_call", event["id"]])
 
     def document(self) -> dict[str, Any]:
         for event in self._log:
             self._take(event)
             self.losses.rest(event, self._carried(event))
+        timed = [event.get("at") for event in self._log if (event["kind"], event["id"]) in self._made]
+        if None in timed and any(timed):
+            self.losses.count(
+                ("log", "seq", "a span without a time has no place among those with one"), timed.count(None), ()
+            )
         if self._given:
             self.losses.count(("text", "content", "no model was asked after it, so no span holds it"), 1, ())
         self._root()
@@ -101,12 +138,14 @@ class _Spans:
         if event["kind"] == "tool_result":
             same = self._ends.get(event["call_id"], {})
             return carried | {name for name in ("id", "parent", "at", "at_text") if same.get(name) == event.get(name)}
-        if event["id"] not in self._made:
+        if (event["kind"], event["id"]) not in self._made:
             return carried
         for name in sorted(_LOST & set(attributes) - ({"finish_reason"} if event["kind"] == "text" else set())):
             self.losses.note(event, f"attributes.{name}", NO_PLACE)
         texts = {name for name in ("at_text", "ended_text") if _is_count(event.get(name))}
         group = {"group"} if event.get("group") == event["id"] else set()
+        if self._ids[event["kind"], event["id"]] != event["id"]:
+            self.losses.note(event, "id", "a span's id is made of the order instead")
         return carried | _OF_SPAN | {"model"} | texts | group
 
     def _take(self, event: Mapping[str, Any]) -> None:
@@ -228,7 +267,7 @@ class _Spans:
             span["endTimeUnixNano"] = self._time(event, "at")
             self._ends[call_id]["at"] = event["at"]
         if event.get("error"):
-            _failed(span, event["error"])
+            mark_failed(span, event["error"])
 
     def _observation(self, event: Mapping[str, Any]) -> None:
         own, type_ = event.get("attributes") or {}, event.get("type")
@@ -246,12 +285,12 @@ class _Spans:
         attributes |= {f"gen_ai.usage.{k}": v for k, v in (own.get("usage") or {}).items()}
         attributes |= {f"llm.cost.{k}": v for k, v in (own.get("cost_details") or {}).items()}
         attributes |= about
-        attributes |= _model(event.get("model") or {})
+        attributes |= model_attributes(event.get("model") or {})
         kind = own.get("span_kind")
         span: dict[str, Any] = {
             "traceId": self._trace,
-            "spanId": self._id(event["id"]),
-            "parentSpanId": self._id(event["parent"]) if event.get("parent") else "",
+            "spanId": self._ids[event["kind"], event["id"]],
+            "parentSpanId": self._parent(event["parent"]) if event.get("parent") else "",
             "name": own.get("span_name") or name,
             "kind": _KINDS.index(kind) if kind in _KINDS else 1,
             "attributes": keyed(attributes, self._lossy(event)),
@@ -264,17 +303,17 @@ class _Spans:
             status["message"] = own["status_message"]
         span["status"] = status
         if event.get("error"):
-            _failed(span, event["error"])
+            mark_failed(span, event["error"])
         if own.get("events"):
-            span["events"] = [_event(one, self._lossy(event)) for one in own["events"]]
+            span["events"] = [span_event(one, self._lossy(event)) for one in own["events"]]
         if own.get("links"):
-            span["links"] = [_link(one, self._lossy(event)) for one in own["links"]]
+            span["links"] = [span_link(one, self._lossy(event)) for one in own["links"]]
         if isinstance(own.get("scope"), dict):
             scope = own["scope"]
-            self._scopes[span["spanId"]] = {**scope, **_scope_attributes(scope, self._lossy(event))}
+            self._scopes[span["spanId"]] = {**scope, **scope_of(scope, self._lossy(event))}
         if isinstance(own.get("span_fields"), dict):
             span = {**own["span_fields"], **span}
-        self._made.add(event["id"])
+        self._made.add((event["kind"], event["id"]))
         return self._spans.setdefault(span["spanId"], span)
 
     def _content(
@@ -303,7 +342,7 @@ class _Spans:
         if len(roots) != 1 or roots[0]["name"] == "chat":
             root: dict[str, Any] = {
                 "traceId": self._trace,
-                "spanId": self._id("root"),
+                "spanId": self._root_id,
                 "parentSpanId": "",
                 "name": "invoke_agent",
                 "kind": 1,
@@ -329,11 +368,14 @@ class _Spans:
             }
             known = {name: value for name, value in about.items() if value is not None}
             made = {"name": "gen_ai.evaluation.result", "attributes": keyed(known, self._lossy(event))}
-            where = self._spans.get(self._id(event["parent"]), roots[0]) if event.get("parent") else roots[0]
+            where = self._spans.get(self._parent(event["parent"]), roots[0]) if event.get("parent") else roots[0]
             where.setdefault("events", []).append(made)
 
-    def _id(self, name: str) -> str:
-        if _SPAN_ID.fullmatch(name) and name.strip("0"):
+    def _parent(self, name: str) -> str:
+        """Returns the span of a parent, which need not be in the log."""
+        if name in self._of_name:
+            return self._of_name[name]
+        if _SPAN_ID.fullmatch(name):
             return name
         return hashlib.sha256(f"{self._trace}\n{name}".encode(errors="surrogatepass")).hexdigest()[:16]
 
@@ -348,39 +390,6 @@ class _Spans:
 
 def _is_count(text: Any) -> bool:  # noqa: ANN401 - what a source wrote
     return isinstance(text, str) and text.isascii() and text.isdigit()
-
-
-def _failed(span: dict[str, Any], error: Mapping[str, Any]) -> None:
-    message = {"message": error["message"]} if error.get("message") else {}
-    span["status"] = {"code": _CODES["error"], **message}
-    if error.get("code") and not any(one["key"] == "error.type" for one in span["attributes"]):
-        span["attributes"].append({"key": "error.type", "value": {"stringValue": str(error["code"])}})
-
-
-def _model(model: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"name": "gen_ai.request.model", "provider": "gen_ai.provider.name", "version": "gen_ai.response.model"}
-    found = {names[k]: model[k] for k in names if model.get(k) is not None}
-    parameters = model.get("parameters")
-    if isinstance(parameters, Mapping):
-        found |= {f"gen_ai.request.{name}": value for name, value in parameters.items()}
-    elif parameters is not None:
-        found["llm.invocation_parameters"] = parameters
-    return found
-
-
-def _scope_attributes(scope: Mapping[str, Any], lossy: Any) -> dict[str, Any]:  # noqa: ANN401 - a function
-    return {"attributes": keyed(scope["attributes"], lossy)} if scope.get("attributes") else {}
-
-
-def _event(one: Mapping[str, Any], lossy: Any) -> dict[str, Any]:  # noqa: ANN401 - a function
-    made = {"name": one.get("name"), "attributes": keyed(one.get("attributes") or {}, lossy)}
-    text = one.get("at_text")
-    return {**made, "timeUnixNano": text} if text else made
-
-
-def _link(one: Mapping[str, Any], lossy: Any) -> dict[str, Any]:  # noqa: ANN401 - a function
-    made = {"traceId": one.get("trace_id", ""), "spanId": one.get("span_id", "")}
-    return {**made, "attributes": keyed(one["attributes"], lossy)} if one.get("attributes") else made
 
 
 def _dumps(value: Any) -> str:  # noqa: ANN401 - JSON

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from operations.importers.batches import evidence_of
 from operations.trajectories.training_rows import read_rows
 from storage.schema.assessments import Assessment
 from storage.schema.rows import RowFile
 from tests.operations.catalog.evidence import ENDED, store_batch
 from tests.operations.catalog.guards import Guard, holds, names
 from tests.operations.catalog.stages import EXACT
-from tests.support.logs import call, result, say, think
+from tests.support.logs import call, result, sampled, say, think, user
 from tests.support.projects import CASES
 
 ANSWERS = {case_id: expected for case_id, _, expected in CASES}
@@ -279,3 +280,55 @@ def test_values_of_contents_stay_data(at):
     assert [row["messages"][1] for row in rows_of(answer)] == [
         {"role": "assistant", "content": text}
     ] * answer.row_count
+
+
+def test_a_full_log_of_a_run_gives_rows_of_tokens(at):
+    target = at("assessed")
+    events = (
+        sampled(user("My invoice is wrong"), 5, 6, policy=False),
+        sampled(call("c", arguments={"q": 1}), 7),
+        sampled(result("c"), 8, policy=False),
+        sampled(say("billing"), 9, 10),
+    )
+    batch_id = store_batch(
+        target,
+        target.head_revision_id,
+        lambda case_id, _: ANSWERS[case_id],
+        record=lambda made: made.model_copy(update={"events": events} if made.case_id == "invoice-1" else {}),
+    )
+    judged(target, batch_id)
+    answer = target.call("project_trajectories", batch_id=batch_id, form="tokens")
+    (row,) = rows_of(answer)
+    assert {name: row[name] for name in ("input_ids", "labels", "weights", "logprobs")} == {
+        "input_ids": [5, 6, 7, 8, 9, 10],
+        "labels": [-100, -100, 7, -100, 9, 10],
+        "weights": [0, 0, 2, 0, 1, 1],
+        "logprobs": [None, None, -0.5, None, -0.5, -1.0],
+    }
+    assert row["metadata"]["origin"]["record_id"] == f"{batch_id}.1"
+    assert left(answer) == {"its log is light": 5}
+
+
+def test_a_file_of_spans_is_imported_again_as_it_is(at):
+    target = at("assessed")
+    events = (
+        user("My invoice is wrong"),
+        call("a"),
+        call("b"),
+        result("b", "of b"),
+        result("a", "of a"),
+        say("billing"),
+    )
+    batch_id = store_batch(
+        target, target.head_revision_id, lambda *_: "x", record=lambda made: made.model_copy(update={"events": events})
+    )
+    made = target.call("project_trajectories", batch_id=batch_id, form="otlp")
+    again = target.call("import_evidence", source=made.path, source_kind="otel")
+    records = list(evidence_of(target.project, target.state, again.batch_id).records())
+    assert len(records) == made.row_count == 6
+    for record in records:
+        told = [(e["kind"], e.get("content", e.get("arguments"))["value"]) for e in record["log"]["events"][1:]]
+        assert told == [
+            ("tool_call", {}), ("tool_result", "of a"), ("tool_call", {}), ("tool_result", "of b"), ("text", "billing"),
+        ]  # fmt: skip
+        assert record["log"]["events"][-1]["prompt"]["value"][0]["parts"][0]["content"] == "My invoice is wrong"
