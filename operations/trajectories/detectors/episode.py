@@ -18,6 +18,9 @@ Event = Mapping[str, Any]
 _SAID = ("value", "empty", "null", "unparsable", "collided")
 """Statuses of a content that says something, if only that it is empty."""
 
+_AFTERWARDS = frozenset(("turn_complete", "reward", "reasoning", "memory_op"))
+"""Kinds that can follow an answer and take nothing from it."""
+
 _TRANSIENT_KINDS = frozenset(("timeout", "infrastructure"))
 _TRANSIENT_CODES = frozenset(
     ("408", "425", "429", "500", "502", "503", "504", "rate_limit", "rate_limited", "overloaded")
@@ -128,13 +131,15 @@ class Episode:
 
     @cached_property
     def answer(self) -> tuple[Event, ...]:
-        """The last texts of the agent, where nothing but the ends of turns, rewards and reasoning follows them."""
+        """The last texts of the agent, where it did nothing after them."""
         last: list[Event] = []
         for event in reversed(self.events):
             if is_answer(event):
                 last.append(event)
-            elif event["kind"] not in ("turn_complete", "reward", "reasoning", "memory_op") and not is_mark(event):
-                break
+            elif event["kind"] in _AFTERWARDS or is_mark(event):
+                continue
+            elif last or event["kind"] != "observation" or event.get("error"):
+                break  # what was seen after the last text is the recorder's; before it, it is what the agent went by
         return tuple(reversed(last))
 
     @cached_property

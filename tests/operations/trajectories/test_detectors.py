@@ -426,6 +426,16 @@ def test_a_run_without_an_answer_ended_early(why, events, state, early):
     assert ("premature_end" in names) is early, why
 
 
+def test_what_the_recorder_adds_after_an_answer_takes_nothing_from_it():
+    timed = {"kind": "observation", "input": {"status": "null"}, "output": {"status": "value", "value": {"ms": 5500}}}
+    log = EventLog()
+    for one in [event(["user", "The fax?"]), timed, event(["say", "It is 12."]), timed]:
+        log.append(one)
+    log.end("completed")
+    results = {r.detector: [f.seqs for f in r.findings] for r in detect(Episode(log)) if r.findings}
+    assert results == {"unsupported_answer": [(2,)]}
+
+
 def test_a_log_that_says_neither_answer_nor_end_is_not_judged():
     result = said("premature_end", ("user", "Go."), *steps(("s", {}, "x")), state="unknown")
     assert result.not_applicable == "the log says neither what the agent answered nor how the run ended"
