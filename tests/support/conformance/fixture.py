@@ -1,6 +1,7 @@
 """The product's own server with what the MCP conformance suite calls by name added to it.
 
-    python -m tests.support.conformance.fixture
+    python -m tests.support.conformance.fixture                    # over stdio
+    python -m tests.support.conformance.fixture --http TOKEN_FILE  # over HTTP, at any free port
 
 Names, texts and shapes are the suite's (@modelcontextprotocol/conformance 0.2.0-alpha.12); they mean nothing else.
 """
@@ -435,6 +436,12 @@ ADDITIONS = Additions(
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # logging and sampling are deprecated, and the suite still asks for them
+    if sys.argv[1:2] == ["--http"]:
+        from atk_mcp import loopback, snapshot
+        from atk_mcp.door import listening
+        from atk_mcp.tokens import made_or_known
+
+        loopback.run(listening(0), made_or_known(sys.argv[2]), snapshot.offer(), home=True, more=ADDITIONS)
     pipes = Pipes.claim(None)
     pipes.start()
     server.run(pipes, None, more=ADDITIONS)
