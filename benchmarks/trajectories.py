@@ -29,6 +29,7 @@ import orjson
 from operations.trajectories import EventLog, LogWriter, content
 from operations.trajectories.log import verified
 from operations.trajectories.metrics.registry import measured
+from operations.trajectories.projections import audit_records, evaluator_view, openai_messages, otlp_spans, sft_messages
 
 TIMES = 3
 WORDS = "the order was late and our agent asked for its number then looked it up in the list of parcels " * 2
@@ -127,6 +128,11 @@ def figures(count: int, folder: Path) -> dict[str, tuple[float, float]]:
         "verify and read back": lambda: read(path),
         "take over a stored log": lambda: EventLog.from_stored(log.as_stored()),
         "metrics": lambda: measured(log),
+        "project to rows of messages": lambda: sft_messages(log),
+        "project for judges": lambda: evaluator_view(log),
+        "project for an audit": lambda: audit_records(log, "benchmark"),
+        "project to OpenAI messages": lambda: openai_messages(log),
+        "project to OTLP spans": lambda: otlp_spans(log, "0" * 31 + "1"),
     }
     found = {}
     for name, work in works.items():
