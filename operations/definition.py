@@ -21,7 +21,7 @@ from storage.errors import AtkError, NextCall
 
 def _said(given: str) -> str:
     if not any(sign.isprintable() and not sign.isspace() for sign in given):
-        raise PydanticCustomError("blank", "it is blank; say it in words")
+        raise PydanticCustomError("blank", "is blank; say it in words")
     return given
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from operations import mistakes
 from operations.confirming import Ask, NeedsConfirmation, NotConfirmed, leave_open
 from operations.context import Context
 from operations.definition import Effect, Operation, RequestT, ResponseT
@@ -21,6 +21,9 @@ from storage.errors import AtkError, NextCall
 from storage.masking import KEY_BYTES, Masker, PatternEngineMissing
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.transaction import Call, Replayed
+
+_PROBLEMS = 8
+"""How many mistakes one refusal tells."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -32,6 +35,11 @@ class InvalidArguments(AtkError):
 
     operation: str
     problems: list[str]
+
+    def __str__(self) -> str:
+        """Each problem may have commas of its own, so semicolons stand between them."""
+        shown, left = self.problems[:_PROBLEMS], len(self.problems) - _PROBLEMS
+        return f"{self.operation}: {'; '.join(shown)}{f'; and {left} more' if left > 0 else ''}."
 
 
 @dataclass(kw_only=True, eq=False)
@@ -208,50 +216,7 @@ def _validated(operation: Operation[RequestT, ResponseT], arguments: Mapping[str
     try:
         return operation.request.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidArguments(operation=operation.name, problems=_problems(operation, error)) from None
-
-
-def _problems(operation: Operation[Any, Any], error: ValidationError) -> list[str]:
-    """One sentence a mistake: the field, what is wrong, what was given."""
-    found = []
-    for mistake in error.errors(include_url=False):
-        where = ".".join(str(part) for part in mistake["loc"]) or "arguments"
-        if mistake["type"] == "extra_forbidden":
-            known = _known(operation.request, mistake["loc"])
-            near = get_close_matches(str(mistake["loc"][-1]), known, 1, 0.5)
-            found.append(f"{where} is not a field" + (f" (did you mean {near[0]}?)" if near else _fields(known)))
-        elif mistake["type"] == "missing":
-            found.append(f"{where} is required")
-        else:
-            what = mistake["msg"][:1].lower() + mistake["msg"][1:]
-            found.append(f"{where}: {what} (given: {_cut(mistake['input'])})")
-    return found
-
-
-def _known(model: type[BaseModel], where: Sequence[str | int]) -> list[str]:
-    """Returns the fields of the model in which the last part of `where` is none."""
-    for part in where[:-1]:
-        field = model.model_fields.get(str(part))
-        if field is not None and (inner := _model_in(field.annotation)) is not None:
-            model = inner
-    return list(model.model_fields)
-
-
-def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Returns the one model that an annotation such as `list[Model] | None` is about."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = [model for part in get_args(annotation) if (model := _model_in(part)) is not None]
-    return found[0] if len(found) == 1 else None
-
-
-def _fields(known: list[str]) -> str:
-    return f" (fields: {', '.join(known)})"
-
-
-def _cut(value: object, limit: int = 80) -> str:
-    shown = json.dumps(value, ensure_ascii=False, default=str)
-    return shown if len(shown) <= limit else shown[:limit] + "…"
+        raise InvalidArguments(operation=operation.name, problems=mistakes.problems(operation.request, error)) from None
 
 
 def _now() -> datetime:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
+from operations import mistakes
 from operations.execution.adapters.options import check_options
 from operations.execution.adapters.variables import missing_at_start
 from operations.execution.command import NulInCommand, UnknownPlaceholder, check_template
@@ -81,7 +82,7 @@ def check_preparation(given: Mapping[str, Any]) -> Preparation | None:
         first = invalid.errors(include_url=False, include_input=False)[0]
         field = ".".join(["replay_preparation", *(str(part) for part in first["loc"])])
         known = ", ".join(Preparation.model_fields)
-        problem = f"cannot be used ({first['msg']}); its fields are {known}"
+        problem = f"{mistakes.said(first)}; the fields of replay_preparation are {known}"
         raise BadConfiguration(field=field, given=", ".join(given), problem=problem) from None
     if found.mode == "command" and not (found.argv or found.service):
         problem = "of mode command needs an argv or a service"

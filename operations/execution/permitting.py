@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
+from operations import mistakes
 from operations.definition import Model, Reason
 from operations.execution import command, leftovers
 from storage.errors import AtkError, NextCall
@@ -127,7 +128,7 @@ def _checked(given: ProbePermissionGiven | Mapping[str, Any], step: str) -> Prob
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        problem = f"cannot be used ({first['msg']}); the fields are {', '.join(ProbePermissionGiven.model_fields)}"
+        problem = f"{mistakes.said(first)}; the fields are {', '.join(ProbePermissionGiven.model_fields)}"
         raise _invalid(step, str(given.get("id", "")), field, problem) from None
 
 

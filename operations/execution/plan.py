@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, ValidationError
 
+from operations import mistakes
 from storage.errors import AtkError, NextCall
 from storage.schema.base import ObjectId, Value
 from storage.schema.evidence import Slot
@@ -172,6 +173,6 @@ def read_plan(path: str) -> RunPlan:
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise PlanUnreadable(path=path, reason=f"{where}: {first['msg']}") from invalid
+        raise PlanUnreadable(path=path, reason=mistakes.sentence(where, first)) from invalid
     except (OSError, UnicodeDecodeError) as unreadable:
         raise PlanUnreadable(path=path, reason=str(unreadable)) from unreadable

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from operations import mistakes
 from operations.importers._rows import long_cells
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import VerdictRow
@@ -109,6 +110,6 @@ def _row(number: int, cells: list[str]) -> VerdictRow:
     except ValidationError as error:
         first = error.errors()[0]
         place = str(first["loc"][0]) if first["loc"] else "verdict"
-        raise AssessmentCsvMalformed(row=number, column=place, reason=first["msg"]) from None
+        raise AssessmentCsvMalformed(row=number, column=place, reason=mistakes.said(first)) from None
     except ValueError as error:
         raise AssessmentCsvMalformed(row=number, column=column, reason=str(error)) from None

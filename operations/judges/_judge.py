@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from operations import mistakes
 from storage.masking import Masker, has_mask
 from storage.schema.assessments import Validity, Verdict
 from storage.schema.base import Value
@@ -100,9 +101,9 @@ class Judge:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in ("settings", *first["loc"]))
-            said = first["msg"].removeprefix("Value error, ")
+            said = mistakes.sentence(name, first)
             known = ", ".join(f.alias or name for name, f in self.settings.model_fields.items())
-            raise ValueError(f"{name}: {said}; {self.name} has {known}") from None
+            raise ValueError(f"{said}; {self.name} has {known}") from None
 
     def judge(
         self,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from operations import mistakes
 from operations.tuning.gate import RULE_VERSION
 from operations.tuning.identity import input_digest, runner_digest
 from storage.errors import AtkError, NextCall
@@ -244,7 +245,7 @@ def _preparation(choices: _Choices, stored: Stored) -> ReplayPreparation:
         first = invalid.errors(include_url=False, include_input=False)[0]
         at = ".".join([field, *(str(part) for part in first["loc"])])
         known_fields = ", ".join(name for name in ReplayPreparation.model_fields if name != "source")
-        problem = f"cannot be used ({first['msg']}); its fields are {known_fields}"
+        problem = f"{mistakes.said(first)}; the fields of replay_preparation are {known_fields}"
         raise PlanInvalid(round_id=where, field=at, given=list(given), problem=problem) from None
     if found.mode == "command" and not (found.argv or found.service):
         problem = "of mode command needs an argv or a service"

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from operations import mistakes
 from operations.wording import counted
 from storage.errors import AtkError, NextCall
 from storage.frames import canonical, digest
@@ -195,8 +196,7 @@ def _made(kind: type[Any], fields: Mapping[str, Any], batch_id: str, field: str)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        problem = f"{where}: {said}" if where else said
+        problem = mistakes.sentence(where, first) if where else mistakes.said(first)
         raise JudgementInvalid(batch_id=batch_id, field=field, problem=problem) from None
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator
 
+from operations import mistakes
 from storage.errors import AtkError, NextCall
 from storage.schema.base import Value
 from storage.schema.projects import AdapterName
@@ -147,7 +148,7 @@ def check_options(adapter: AdapterName, given: Mapping[str, Any]) -> Options:
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         option = ".".join(str(part) for part in first["loc"])
-        problem = _problem(first["type"], first["msg"], option, allowed)
+        problem = _problem(first, option, allowed)
         raise BadAdapterOption(adapter=adapter, option=option, problem=problem, allowed=allowed) from None
     if isinstance(options, CodexSkillOptions) and not options.skill_name:
         name = options.skill_path.rstrip("/").rpartition("/")[2]
@@ -155,10 +156,8 @@ def check_options(adapter: AdapterName, given: Mapping[str, Any]) -> Options:
     return options
 
 
-def _problem(kind: str, said: str, option: str, allowed: list[str]) -> str:
-    if kind == "missing":
-        return "is missing"
-    if kind == "extra_forbidden":
+def _problem(mistake: Mapping[str, Any], option: str, allowed: list[str]) -> str:
+    if mistake["type"] == "extra_forbidden":
         closest = difflib.get_close_matches(option, allowed, n=1, cutoff=0.0)
         return "does not exist" + (f"; the closest is {closest[0]}" if closest else "")
-    return said.removeprefix("Value error, ") if kind == "value_error" else f"cannot be used: {said}"
+    return mistakes.said(mistake)
