@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from storage.schema.events import Content, EventLog, Text, TokenSpan, ToolCall, ToolResult, without_tokens
+from storage.schema.events import Content, EventLog, Reward, Text, TokenSpan, ToolCall, ToolResult, without_tokens
 
 HELLO = Content(status="value", value="hello")
 TOKENS = TokenSpan(token_ids=(1, 2), logprobs=(-0.5, -1.0), mask=(True, True))
@@ -13,6 +13,10 @@ TOKENS = TokenSpan(token_ids=(1, 2), logprobs=(-0.5, -1.0), mask=(True, True))
 
 def said(seq, **more):
     return Text(seq=seq, id=f"e{seq}", role="assistant", content=HELLO, **more)
+
+
+def called(seq, **more):
+    return ToolCall(**{"seq": seq, "id": "c", "call_id": "c", "name": "find", "arguments": HELLO, **more})
 
 
 def test_concurrent_calls_of_one_name_stay_paired_and_come_back_from_json():
@@ -29,9 +33,15 @@ def test_concurrent_calls_of_one_name_stay_paired_and_come_back_from_json():
         ([said(1)], "has seq 1"),
         ([said(0), said(0)], "has seq 0"),
         ([said(0), Text(seq=1, id="e0", role="user", content=HELLO)], "have the id e0"),
+        ([ToolResult(seq=0, id="r", call_id="c", content=HELLO)], "the call c, which does not stand before it"),
+        ([called(0), called(1, id="other")], "two calls have the call_id c"),
+        ([called(0), ToolResult(seq=1, id="r", call_id="c", content=HELLO, unpaired=True)], "its call c is open"),
+        ([said(0, parent="gone")], "the parent gone, which is not in the log"),
+        ([said(0), said(1, parent="e0", parent_outside=True)], "is outside, but it is in the log"),
+        ([Reward(seq=0, id="r", name="r", scope="turn", value=1)], "lacks turn"),
     ],
 )
-def test_a_log_with_gaps_or_a_name_twice_is_refused(events, problem):
+def test_a_log_whose_events_do_not_fit_to_each_other_is_refused(events, problem):
     with pytest.raises(ValidationError, match=problem):
         EventLog(events=events)
 
