@@ -196,6 +196,9 @@ def project_trajectories(request: ProjectTrajectoriesRequest, context: Context) 
     with project.staging("datasets") as staging:
         stored = staging.write("rows.jsonl", made.lines(_watched(evidence, numbers, context)))
         answer |= _figures(made)
+        if (missing := len(set(request.record_ids)) - made.scanned) > 0:
+            where = within.id if within else batch_id
+            answer["warnings"] = [f"{missing} of the record_ids name no Record of {where}."]
         if not made.count:
             message = f"None of {counted(made.scanned, 'Record')} {scanned} gave a row; nothing was stored."
             return ProjectTrajectoriesResponse(message=message, **answer)

@@ -14,7 +14,15 @@ from typing import Any, Literal
 
 from operations.trajectories.log import EventLog
 from operations.trajectories.projections.losses import Losses
-from operations.trajectories.projections.pieces import Piece, is_conversation, is_message, pieces_of, role_of
+from operations.trajectories.projections.pieces import (
+    Piece,
+    has_several_answers,
+    is_conversation,
+    is_message,
+    opened,
+    pieces_of,
+    role_of,
+)
 
 Kind = Literal["text", "reasoning", "call", "result"]
 
@@ -147,8 +155,10 @@ class _Reader:
         if content["status"] in _KNOWN and content.get("value") is not None:
             failed = bool(event.get("error")) and role == "assistant"
             why = "it is the report of an error, not an answer" if failed else None
-            pieces = list(pieces_of(content.get("value"), role))
-            if all(piece.what == "text" for piece in pieces) and not is_message(content.get("value")):
+            if role == "assistant" and has_several_answers(content["value"]):
+                self._made.problems.append(f"event {event['seq']}: it holds several answers to one question")
+            pieces = list(pieces_of(content["value"], role))
+            if all(piece.what == "text" for piece in pieces) and not is_message(opened(content["value"])):
                 self._texts(event, role, pieces, why)
                 return
             for piece in pieces:
@@ -247,7 +257,7 @@ class _Reader:
         prompt = event.get("prompt") or {}
         if prompt.get("status") != "value" or prompt.get("value") in (None, "", []):
             return
-        value = prompt["value"]
+        value = opened(prompt["value"])
         messages = value if is_conversation(value) else [{"role": "user", "content": value}]
         opening = [(str(role_of(m)), _canonical(m.get("content", m.get("parts")))) for m in _beginning(messages)]
         if self._opening is None:

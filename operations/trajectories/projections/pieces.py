@@ -62,8 +62,29 @@ def arguments_of(value: Any) -> Any:  # noqa: ANN401 - JSON
         return value
 
 
+def opened(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Returns the messages of a request or the one answer of a response, where a value is such; else the value."""
+    if isinstance(value, Mapping) and "role" not in value:
+        if is_conversation(value.get("messages")):
+            return value["messages"]
+        choices = value.get("choices")
+        if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], Mapping):
+            message = choices[0].get("message")
+            return message if is_message(message) else value
+    return value
+
+
+def has_several_answers(value: Any) -> bool:  # noqa: ANN401 - JSON
+    """Whether what a model gave back is a choice of answers, of which nothing says which one counted."""
+    if isinstance(value, Mapping):
+        choices = value.get("choices")
+        return isinstance(choices, list) and len(choices) > 1
+    return is_conversation(value) and len(value) > 1 and all(role_of(message) == "assistant" for message in value)
+
+
 def pieces_of(value: Any, role: str) -> Iterator[Piece]:  # noqa: ANN401 - JSON
     """Yields what a content says; one that is no text, part or message is shown as JSON."""
+    value = opened(value)
     if is_message(value):
         yield from _of_message(value)
     elif is_conversation(value):

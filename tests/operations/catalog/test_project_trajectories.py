@@ -204,6 +204,10 @@ def test_a_selection_and_single_records_narrow_what_is_projected(at):
         "project_trajectories", selection_id=found.selection_id, record_ids=[f"{target.batch_id}.{n}" for n in (2, 3)]
     )
     assert (one.scanned, one.row_count) == (1, 1)
+    assert one.warnings == [f"1 of the record_ids name no Record of {found.selection_id}."]
+    with_more = target.call("project_trajectories", batch_id=target.batch_id, record_ids=[f"{target.batch_id}.99"])
+    assert (with_more.scanned, with_more.rows_id) == (0, None)
+    assert with_more.warnings == [f"1 of the record_ids name no Record of {target.batch_id}."]
 
 
 def test_every_answer_is_short_and_the_file_is_verified(at):

@@ -207,6 +207,20 @@ def test_what_only_prompts_hold_is_the_context_and_is_told_once():
     assert row["metadata"]["turns"] == [0, 5]
 
 
+def test_whole_requests_and_responses_are_opened():
+    request = {"model": "m", "messages": [{"role": "user", "content": "where"}]}
+    response = {"id": "r", "choices": [{"index": 0, "message": {"role": "assistant", "content": "there"}}]}
+    assert [(m["role"], m["content"]) for m in row_of(say(response, prompt=value(request)))["messages"]] == [
+        ("user", "where"), ("assistant", "there"),
+    ]  # fmt: skip
+
+
+def test_a_choice_of_answers_is_no_row():
+    answers = [{"role": "assistant", "content": c} for c in "ab"]
+    for several in (answers, {"choices": [{"message": one} for one in answers]}):
+        assert why_not(user("x"), say(several)) == "event 1: it holds several answers to one question"
+
+
 def test_two_conversations_in_one_log_are_no_row():
     first, second = value([{"role": "user", "content": "plan"}]), value([{"role": "user", "content": "judge"}])
     assert (
