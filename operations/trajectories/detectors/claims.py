@@ -8,8 +8,8 @@ from typing import Literal
 
 from operations.trajectories.detectors.words import NUMBERS
 
-MOST = 100
-"""Claims of one answer that are looked at; a longer answer is a document."""
+MOST, LONGEST = 100, 50_000
+"""Claims, and characters, of one answer that are looked at; a longer answer is a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,17 @@ class Claim:
     """Whether it is a percentage."""
 
 
-_JOINED = r"\w+(?:[./@\\:-]\w+)*(?:@\w|_\w|\.[a-z][a-z0-9]{1,4}\b(?![.\w]))[\w./@-]*|(?<!\w)/\w+(?:/[\w.-]+)+"
+# Each repetition has a bound, so that no text takes longer than in proportion to its length.
+_JOINED = (
+    r"\w{1,64}(?:[./@\\:-]\w{1,64}){0,12}(?:@\w|_\w|\.[a-z][a-z0-9]{1,4}\b(?![.\w]))[\w./@-]{0,100}"
+    r"|(?<!\w)/\w{1,64}(?:/[\w.-]{1,64}){1,12}"
+)
 """A name with signs inside: a file, an address, a word of a program."""
-_MIXED = r"(?=[\w./@:-]*\d)(?=[\w./@:-]*[^\W\d])\w[\w./@:-]*\w"
+_MIXED = r"(?=[\w./@:-]{0,64}\d)(?=[\w./@:-]{0,64}[^\W\d])\w[\w./@:-]{0,100}\w"
 _NUMBER = r"\d+(?:[.,'\u00a0\u202f]\d+)*"
+_QUOTE = r"[\"“„«`][^\"“”„«»`\n]{1,80}[\"”“»`]"
 _PIECE = re.compile(
-    rf"(?P<quote>[\"“„«`][^\"“”„«»`\n]{{1,80}}[\"”“»`])|(?P<joined>{_JOINED})|(?P<mixed>{_MIXED})|(?P<number>{_NUMBER})|(?P<word>[^\W\d_][\w'-]*)"
+    rf"(?P<quote>{_QUOTE})|(?P<joined>{_JOINED})|(?P<mixed>{_MIXED})|(?P<number>{_NUMBER})|(?P<word>[^\W\d_][\w'-]*)"
 )
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)", re.IGNORECASE)
 _WITH_UNIT = re.compile(
@@ -90,7 +95,7 @@ _PLAIN = str.maketrans("\uff1a\uff01\uff1f\u2019", ":!?'")
 def claims_in(text: str) -> list[Claim]:
     """Returns the figures and names of a text, each once, in order."""
     found: dict[str, Claim] = {}
-    text = text.translate(_PLAIN)
+    text = text[:LONGEST].translate(_PLAIN)
     for piece in _PIECE.finditer(text):
         for claim in _claims(piece, text):
             found.setdefault(claim.text.casefold(), claim)
@@ -100,11 +105,8 @@ def claims_in(text: str) -> list[Claim]:
 
 
 def _claims(piece: re.Match[str], text: str) -> list[Claim]:
-    said, before, after = (
-        piece.group(),
-        text[max(0, piece.start() - 40) : piece.start()],
-        text[piece.end() : piece.end() + 12],
-    )
+    said, begins, ends = piece.group(), piece.start(), piece.end()
+    before, after = text[max(0, begins - 40) : begins], text[ends : ends + 12]
     match piece.lastgroup:
         case "number":
             if _BULLET.search(before) and after[:1] in (".", ")"):
@@ -118,7 +120,7 @@ def _claims(piece: re.Match[str], text: str) -> list[Claim]:
             inner = said[1:-1].strip()
             return [Claim("name", inner)] if re.search(r"\w", inner) else []
         case _:
-            return _word(said, before, text[piece.end() : piece.end() + 20])
+            return _word(said, before, text[ends : ends + 20])
 
 
 def _mixed(said: str, after: str, *, rough: bool) -> Claim:

@@ -93,7 +93,7 @@ class _Later:
             made = self._worked.get(word, ())
             at = bisect_right(made, number)
             found |= set(made[at : at + LATER])
-        later = (self._calls[one] for one in found)
+        later = (self._calls[one] for one in sorted(found)[:LATER])
         return any(other.name != call.name and self._stands_for(other, call, answer) for other in later)
 
     def _stands_for(self, later: Call, failed: Call, answer: set[str]) -> bool:

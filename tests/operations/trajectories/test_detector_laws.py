@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -175,3 +176,10 @@ def test_what_is_nested_deeper_than_anybody_looks_is_equal_to_nothing_else():
     deep = json.loads("[" * 300 + "]" * 300)
     log = log_of([said("user", "Go."), *turns([("s", {"q": deep}, {"r": deep})] * 4), said("assistant", "Done.")])
     assert {f[0] for f in facts(detect(Episode(log)))} == {"identical_loop"}
+
+
+@pytest.mark.parametrize("piece", ["a-", "a_", "1-a/", "i am ", "/a", "x@"])
+def test_no_answer_takes_longer_than_in_proportion_to_its_length(piece):
+    long = piece * (80_000 // len(piece))
+    log = log_of([said("user", long), *turns([("s", {"q": long}, long)]), said("assistant", long)])
+    assert len(detect(Episode(log))) == len(DETECTORS)
