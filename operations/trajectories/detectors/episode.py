@@ -203,8 +203,8 @@ def is_mark(event: Event) -> bool:
         return False
     if event["kind"] == "text":
         return event["role"] == "assistant"
-    empty = ("empty", "null", "not_exported")
-    return event["kind"] == "observation" and {event["input"]["status"], event["output"]["status"]} <= set(empty)
+    said = {event[name]["status"] for name in ("input", "output") if event["kind"] == "observation"}
+    return bool(said) and said <= {"empty", "null", "not_exported"}
 
 
 def _paired(events: Sequence[Event]) -> Iterator[Call]:
