@@ -40,12 +40,12 @@ def _told(report: Report) -> dict[str, object]:
 
 
 def _lines(report: Report) -> list[str]:
-    checked = ", ".join(f"{count} {kind}" for kind, count in report.checked.items())
+    checked = ", ".join(f"{kind} ({count})" for kind, count in report.checked.items())
     lines = [f"DIFFERS  {found}" for found in report.findings[:SHOWN]]
     if len(report.findings) > SHOWN:
         lines.append(f"... and {len(report.findings) - SHOWN} more; --json lists all.")
     lines += [f"OPEN     {work}: announced and not ended; not verified" for work in report.open_work]
-    lines.append(f"Checked {checked}.")
+    lines.append(f"Checked: {checked}.")
     if report.findings:
         lines.append(f"{counted(len(report.findings), 'difference')}. Nothing was changed.")
         lines.append("The next change or `atk recover` rebuilds views; for the rest restore `.atk/` from a copy.")

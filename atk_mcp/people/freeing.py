@@ -42,8 +42,8 @@ def gc(given: argparse.Namespace, root: str) -> int:
         return 0
     if freed:
         console().print(table(("What", "Path in .atk/", "#Bytes"), [(w, p, f"{s:,}") for w, p, s in freed]))
-    verb = "can be freed; without --dry-run it is" if given.dry_run else "were freed"
-    say(f"{total:,} bytes {verb}.")
+    verb = "can be freed; without --dry-run they are" if given.dry_run else "were freed"
+    say(f"{total:,} bytes {verb}." if freed else "There is nothing to free.")
     say("Kept: " + ", ".join(f"{name} {size:,}" for name, size in kept) + " bytes. Evidence is never freed.")
     return 0
 
