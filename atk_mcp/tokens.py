@@ -23,7 +23,8 @@ class TokenUnusable(AtkError):
 
     message = (
         "The token in {path} cannot be used: {reason}. Its file is one line of at least 32 letters, digits, - or _, "
-        "and is only its owner's to read. Remove it, and the next start makes a new one."
+        "and is only its owner's to read. Remove it, and the next start makes a new one; or name another with "
+        "--token-file."
     )
 
     path: str
