@@ -202,7 +202,7 @@ def is_mark(event: Event) -> bool:
     if event.get("error"):
         return False
     if event["kind"] == "text":
-        return event["role"] == "assistant"
+        return bool(event["role"] == "assistant")
     said = {event[name]["status"] for name in ("input", "output") if event["kind"] == "observation"}
     return bool(said) and said <= {"empty", "null", "not_exported"}
 
