@@ -1,9 +1,12 @@
 """Failures are found in stored Records, told in pages that fit an answer, and cited by an Issue where they hold."""
 
 import json
+from typing import get_args
 
 import pytest
 
+from operations.catalog.trajectories.detect_failures import Name
+from operations.importers import failures
 from storage.schema.candidates import Issue
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.stages import issue
@@ -39,6 +42,10 @@ def found(target, **arguments):
     answer = target.call("detect_failures", **arguments)
     assert len(json.dumps(answer.model_dump(mode="json"), ensure_ascii=False).encode()) < ANSWER_BYTES
     return answer
+
+
+def test_the_tool_offers_every_detector():
+    assert get_args(Name) == failures.NAMES
 
 
 def test_what_is_found_names_record_events_version_and_confidence(ran):
