@@ -40,8 +40,8 @@ def rendered(row: Mapping[str, Any], tokenizer: Any) -> dict[str, list[Any]]:  #
         tokenizer: A fast tokenizer with a chat template.
 
     Raises:
-        RowNotRendered: The template changes earlier messages when later ones follow, leaves a message out whose
-            weight is not 0, or does not show what it says.
+        RowNotRendered: The template fails, changes earlier messages when later ones follow, leaves a message out
+            whose weight is not 0, or does not show what it says.
         ValueError: Weights, mask and messages differ in number, or a weight is below 0.
     """
     messages, weights = row["messages"], _weights_of(row)
@@ -166,11 +166,12 @@ def _placed(
 
     def shown(count: int, *, prompt: bool = False) -> str:
         options = {"tools": tools} if tools else {}
-        return str(
-            tokenizer.apply_chat_template(
-                list(messages[:count]), tokenize=False, add_generation_prompt=prompt, **options
-            )
-        )
+        given = list(messages[:count])
+        try:
+            return str(tokenizer.apply_chat_template(given, tokenize=False, add_generation_prompt=prompt, **options))
+        except Exception as problem:  # a template is a program of its own and raises what it likes
+            said = f"the chat template fails on the first {count} messages: {problem}"
+            raise RowNotRendered(f"{said}; take one that knows tools and arguments as objects") from problem
 
     whole = shown(len(messages))
     spans: list[_Span] = []

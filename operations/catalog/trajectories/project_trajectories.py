@@ -33,6 +33,7 @@ from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.datasets import Dataset
 from storage.schema.rows import RowFile, RowForm
+from storage.schema.traces import ImportedBatch
 from storage.sealing import HoldoutKeyMissing, HoldoutKeyUnusable, SealBroken
 
 ROOM = 6_000
@@ -196,9 +197,10 @@ def project_trajectories(request: ProjectTrajectoriesRequest, context: Context) 
     with project.staging("datasets") as staging:
         stored = staging.write("rows.jsonl", made.lines(_watched(evidence, numbers, context)))
         answer |= _figures(made)
+        answer["warnings"] = [f"{batch_id} was superseded by {newer}." for newer in _successors(state, batch_id)]
         if (missing := len(set(request.record_ids)) - made.scanned) > 0:
             where = within.id if within else batch_id
-            answer["warnings"] = [f"{missing} of the record_ids name no Record of {where}."]
+            answer["warnings"] += [f"{missing} of the record_ids name no Record of {where}."]
         if not made.count:
             message = f"None of {counted(made.scanned, 'Record')} {scanned} gave a row; nothing was stored."
             return ProjectTrajectoriesResponse(message=message, **answer)
@@ -263,6 +265,17 @@ def _wanted(request: ProjectTrajectoriesRequest, evidence: Evidence) -> projecti
         chosen={name: rows[name] for name in chosen},
         others={name: said for name, said in rows.items() if name not in chosen},
     )
+
+
+def _successors(state: State, batch_id: str) -> list[str]:
+    """Returns the batches that took the place of one: its run was continued, or its export was read again."""
+    runs = [b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id]
+    imports = [
+        b.id
+        for b in state.all(ImportedBatch)
+        if any(link.relation == "supersedes" and link.batch_id == batch_id for link in b.links)
+    ]
+    return [*runs, *imports]
 
 
 def _number(record_id: str, batch_id: str) -> int:

@@ -210,6 +210,13 @@ def test_a_selection_and_single_records_narrow_what_is_projected(at):
     assert with_more.warnings == [f"1 of the record_ids name no Record of {target.batch_id}."]
 
 
+def test_a_batch_that_another_one_took_the_place_of_is_named(at):
+    target = at("assessed")
+    newer = store_batch(target, target.head_revision_id, lambda *_: "x", supersedes_batch_id=target.batch_id)
+    answer = target.call("project_trajectories", batch_id=target.batch_id)
+    assert answer.warnings == [f"{target.batch_id} was superseded by {newer}."]
+
+
 def test_every_answer_is_short_and_the_file_is_verified(at):
     target = at("assessed")
     answer = target.call("project_trajectories", batch_id=target.batch_id)

@@ -85,6 +85,7 @@ NO_REASONING = (
     ("source", "why"),
     [
         (LAST_ONLY, "message 1: the chat template shows earlier messages otherwise when others follow"),
+        ("{{ messages[4].content + 1 }}", "the chat template fails on the first 5 messages"),
         (NO_REASONING, "message 1: the chat template does not show 'I add', so nobody would learn it"),
     ],
 )
