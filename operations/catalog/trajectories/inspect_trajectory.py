@@ -16,7 +16,7 @@ from operations.context import Context
 from operations.definition import Effect, Example, Model, Request, Response, operation, steps
 from operations.importers import _record_facts as facts
 from operations.importers.batches import record_of
-from operations.importers.event_logs import LogNotWhole, log_of
+from operations.importers.event_logs import EVENTS_FILE, LogNotWhole, log_of
 from operations.trajectories import EventLog
 from operations.trajectories.metrics.registry import measured
 from operations.wording import counted
@@ -243,7 +243,6 @@ def _lines(events: Iterable[Mapping[str, Any]], room: int) -> list[EventLine]:
 
 
 def _line(event: Mapping[str, Any]) -> EventLine:
-    error = event.get("error")
     name = event.get("role") if event["kind"] == "text" else event.get("name") or event.get("type")
     return EventLine(
         seq=event["seq"],
@@ -254,9 +253,18 @@ def _line(event: Mapping[str, Any]) -> EventLine:
         parent=_short(event.get("parent")),
         at=event.get("at"),
         bytes=len(json.dumps(event, ensure_ascii=False).encode(errors="replace")),
-        error=facts.snippet(f"{error['kind']}: {error.get('message') or ''}".rstrip(": "), _LINE) if error else None,
+        error=_wrong(event),
         evidence=facts.snippet(_said(event), _LINE),
     )
+
+
+def _wrong(event: Mapping[str, Any]) -> str | None:
+    """Returns what went wrong, or why a line that an agent wrote is no event of the kind that it says."""
+    if error := event.get("error"):
+        return facts.snippet(f"{error['kind']}: {error.get('message') or ''}".rstrip(": "), _LINE)
+    problem = event.get("attributes", {}).get("problem")
+    own = event.get("locator", {}).get("file") == EVENTS_FILE and event["kind"] == "observation"
+    return facts.snippet(problem, _LINE) if own and problem else None
 
 
 def _said(event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON or UNKNOWN

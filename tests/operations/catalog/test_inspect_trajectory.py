@@ -28,6 +28,12 @@ with open(sys.argv[1], "wb") as file:
         log.append({"kind": "tool_result", "call_id": call_id, "content": content("of " + call_id)})
     log.end("failed", "gave up")
 """
+PLAIN = """
+import json, sys
+with open(sys.argv[1], "w") as file:
+    for event in ({"kind": "tool_call", "name": "find", "arguments": {}}, {"kind": "text", "content": "no role"}):
+        file.write(json.dumps(event) + chr(10))
+"""
 
 
 @pytest.fixture
@@ -136,14 +142,27 @@ def test_tools_and_a_reference_of_the_clients_are_taken_into_the_metrics(imports
     assert found == {"valid_argument_rate": 0.5, "unknown_tool_rate": 0.0, "tool_sequence_distance": 1}
 
 
-def test_a_log_that_an_agent_wrote_in_a_run_is_verified_masked_kept_and_shown(tmp_path):
-    target = Target(tmp_path / "target", initialize=False)
-    target.initialize(command=[sys.executable, "-c", AGENT, "{events_file}", SECRET[4:]], components=[])
+def ran(root, agent):
+    """Runs an agent on one Case. Returns its Record and its trajectory."""
+    target = Target(root, initialize=False)
+    target.initialize(command=[sys.executable, "-c", agent, "{events_file}", SECRET[4:]], components=[])
     target.write_cases([("c1", "go", "x")])
     target.store_cases()
     batch_id = target.call("run_evaluation", revision_commit=target.head, wait_seconds=100).batch_id
     (record,) = evidence_of(target.project, target.state, batch_id).records()
-    answer = target.call("inspect_trajectory", record_id=record["id"])
+    return record, target.call("inspect_trajectory", record_id=record["id"])
+
+
+def test_a_line_that_is_no_event_of_the_kind_that_it_says_says_why(tmp_path):
+    _, answer = ran(tmp_path / "target", PLAIN)
+    assert [(e.kind, e.name, e.error) for e in answer.events] == [
+        ("tool_call", "find", None),
+        ("observation", "text", "the event, a text, lacks role"),
+    ]
+
+
+def test_a_log_that_an_agent_wrote_in_a_run_is_verified_masked_kept_and_shown(tmp_path):
+    record, answer = ran(tmp_path / "target", AGENT)
     assert (answer.state, answer.end_reason, record["notes"]) == ("failed", "gave up", [])
     assert [(e.kind, e.call_id) for e in answer.events] == [
         ("tool_call", "a"),
