@@ -388,12 +388,11 @@ def _stored(  # noqa: PLR0913, PLR0917 - what a selection is made of
                 NextCall("read_record", {"record_id": selection_id}),
             )
             message = f"{answer.message} {selection_id} holds {counted(len(found.numbers), 'Record')}."
-            told = {"message": message, "selection_id": selection_id, "next": more}
-            return tx.commit(answer.model_copy(update=told))
+            return tx.commit(answer.model_copy(update={"message": message, "selection_id": selection_id, "next": more}))
 
 
 def _rule(request: FindRecordsRequest) -> dict[str, Any]:
-    """Returns the filters as they were given; of a long list of ids, its digest is kept instead."""
+    """Returns the filters as they were given; of a long list of ids, how many they were is kept instead."""
     left_out = {"project_path", "request_id", "batch_id", "selection_id", "cursor", "limit", "store_selection"}
     rule = request.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
     if len(rule.get("ids", ())) > _IDS_KEPT:
