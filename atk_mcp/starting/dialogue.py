@@ -89,6 +89,8 @@ def how(asking: Asking, found: Found) -> Started | None:
             "server is better reached by the adapter http, as docs/how-to/write-an-adapter.md says.",
             indent="  ",
         )
+    if lacking := entries.uninstalled(found, entry):
+        asking.tell(lacking, indent="  ")
     if placeholders(entry.argv) & _TAKES_INPUT:
         return Started(entry, {"command": list(entry.argv)})
     return placed(asking, entry, entries.guess(found, entry))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterable
@@ -95,8 +96,7 @@ def skill_folders(found: Found) -> list[str]:
 
 def python(found: Found) -> str:
     """Returns the target's Python: that of its environment where it has one."""
-    import os  # noqa: PLC0415 - an environment is known by a link in it, which `found` leaves out
-
+    # An environment is known by a link in it, and `found` leaves links out.
     for folder in (".venv", "venv"):
         if os.path.exists(os.path.join(found.root, folder, "bin", "python")):
             return f"{folder}/bin/python"
@@ -106,6 +106,23 @@ def python(found: Found) -> str:
 def is_server(found: Found, entry: Entry) -> bool:
     """Whether the file looks like one that serves instead of answering once."""
     return entry.source is not None and bool(_SERVER.search(found.text(entry.source)))
+
+
+def uninstalled(found: Found, entry: Entry) -> str | None:
+    """Returns what has to be installed before the agent can run, as a sentence; None where nothing says so."""
+    program = entry.argv[0] if entry.argv else ""
+    listed = next(
+        (name for name in ("requirements.txt", "uv.lock", "poetry.lock", "Pipfile") if name in found.by_path), None
+    )
+    if program == "python3" and listed:
+        return (
+            f"{listed} names packages, and there is no .venv here: the agent gets this machine's python3. Where it needs "
+            "them, make .venv first, or name another Python in the command."
+        )
+    needs = _json(found.text("package.json")).get("dependencies") if "package.json" in found.by_path else None
+    if program == "node" and needs and not os.path.isdir(os.path.join(found.root, "node_modules")):
+        return "package.json names packages, and there is no node_modules here: run npm ci first."
+    return None
 
 
 def guess(found: Found, entry: Entry) -> Guess:

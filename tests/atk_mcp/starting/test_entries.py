@@ -124,3 +124,20 @@ def test_more_ways_than_a_person_reads_are_cut(folder):
 def test_a_server_is_told_from_a_program_that_answers_once(folder, text, serves):
     found = finding.look(str(folder({"agent.py": text})))
     assert entries.is_server(found, entries.entries(found)[0]) is serves
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"agent.py": PYTHON, "requirements.txt": "x"}, "requirements.txt names packages, and there is no .venv here"),
+        ({"agent.py": PYTHON, "requirements.txt": "x", ".venv/bin/python": ""}, None),
+        ({"agent.py": PYTHON, "pyproject.toml": ""}, None),
+        ({"index.js": "", "package.json": '{"dependencies": {"x": "1"}}'}, "run npm ci first"),
+        ({"index.js": "", "package.json": '{"dependencies": {"x": "1"}}', "node_modules/x/index.js": ""}, None),
+        ({"index.js": "", "package.json": '{"dependencies": {}}'}, None),
+    ],
+)
+def test_what_is_not_installed_yet_is_said_before_the_agent_is_started(folder, files, said):
+    found = finding.look(str(folder(files)))
+    told = entries.uninstalled(found, entries.entries(found)[0])
+    assert (told is None) if said is None else (said in told)
