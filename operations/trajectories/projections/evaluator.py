@@ -6,14 +6,14 @@ from typing import Any
 
 from operations.trajectories.log import EventLog
 from operations.trajectories.projections.conversation import Conversation, Said, conversation
-from operations.trajectories.projections.losses import Losses, LossReport
+from operations.trajectories.projections.losses import Carried, Losses, LossReport
 
 _CARRIED = {
     "text": {"role", "content", "prompt", "turn", "group"},
     "reasoning": {"content", "opaque", "turn", "group"},
     "tool_call": {"call_id", "name", "arguments", "error", "turn", "group"},
-    "tool_result": {"call_id", "name", "content", "error", "unpaired"},
-    "observation": {"output", "type"},
+    "tool_result": {"call_id", "content", "error", "unpaired"},
+    "observation": {"output"},
     "reward": {"name", "scope", "value", "turn", "parent"},
     "memory_op": {"operation", "key", "content", "turn"},
     "turn_complete": {"finish_reason", "usage", "error", "turn"},
@@ -30,8 +30,9 @@ def evaluator_view(log: EventLog) -> tuple[dict[str, Any], LossReport]:
     """
     losses = Losses("evaluator")
     made = conversation(log, losses, whole=False)
+    carried = Carried(_CARRIED, log)
     for event in log:
-        losses.rest(event, _CARRIED[event["kind"]])
+        losses.rest(event, carried.of(event))
     results = results_of(made)
     steps = [
         _step(said, results.get(place))

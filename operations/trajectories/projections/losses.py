@@ -48,6 +48,22 @@ class LossReport:
         }
 
 
+class Carried:
+    """Which fields of an event a target holds: those of its kind, and a result's name where its call says the same."""
+
+    def __init__(self, of_kind: Mapping[str, Collection[str]], log: Iterable[Mapping[str, Any]]) -> None:
+        """`of_kind` are the fields of each kind of event; the names of the calls are read off the log."""
+        self._of_kind = of_kind
+        self._names = {event["call_id"]: event.get("name") for event in log if event["kind"] == "tool_call"}
+
+    def of(self, event: Mapping[str, Any]) -> set[str]:
+        """Returns the fields of an event that are carried."""
+        found = set(self._of_kind[event["kind"]])
+        if event["kind"] == "tool_result" and event.get("name") == self._names.get(event["call_id"]):
+            found.add("name")
+        return found
+
+
 class Losses:
     """Collects what a projection leaves out while it is made."""
 

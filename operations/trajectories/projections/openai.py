@@ -10,7 +10,7 @@ from typing import Any
 from operations.trajectories.log import EventLog, LogProblem
 from operations.trajectories.projections.conversation import Conversation, Said, conversation
 from operations.trajectories.projections.evaluator import results_of
-from operations.trajectories.projections.losses import Losses, LossReport
+from operations.trajectories.projections.losses import Carried, Losses, LossReport
 from operations.trajectories.projections.pieces import ROLES
 
 _OWN = "openai"
@@ -20,8 +20,8 @@ _CARRIED = {
     "text": {"role", "content", "prompt", "turn", "group"},
     "reasoning": {"content", "opaque", "turn", "group"},
     "tool_call": {"call_id", "name", "arguments", "turn", "group"},
-    "tool_result": {"call_id", "name", "content", "turn", "unpaired"},
-    "observation": {"output", "type"},
+    "tool_result": {"call_id", "content", "turn", "unpaired"},
+    "observation": {"output"},
     "reward": set[str](),
     "memory_op": set[str](),
     "turn_complete": set[str](),
@@ -39,11 +39,12 @@ def openai_messages(log: EventLog) -> tuple[list[dict[str, Any]], LossReport]:
     """
     losses = Losses("openai_messages")
     made = conversation(log, losses, whole=False, silence=True)
+    carried = Carried(_CARRIED, log)
     for event in log:
         if event["kind"] in ("reward", "memory_op", "turn_complete"):
             losses.whole(event, "messages have no place for it")
         own = set(event.get("attributes") or {}) == {_OWN}
-        losses.rest(event, _CARRIED[event["kind"]] | ({"attributes"} if own else set()))
+        losses.rest(event, carried.of(event) | ({"attributes"} if own else set()))
     for problem in made.problems:
         losses.count(("log", "*", problem), 1, ())
     return _messages(made, losses), losses.report()
@@ -101,10 +102,10 @@ def _message(group: list[Said]) -> dict[str, Any]:
             message["reasoning_content"] = said.text
         else:
             own = _own(said)
-            given = own.get("arguments", said.arguments)
+            given = own["arguments"] if _says(own.get("arguments"), said.arguments) else said.arguments
             if not isinstance(given, str):
                 given = "" if given is None else json.dumps(given, ensure_ascii=False)
-            call = {"id": own.get("call_id", said.call_id), "type": "function"}
+            call = {"id": _source_id(own, said), "type": "function"}
             function = {"name": said.name, "arguments": given}
             message.setdefault("tool_calls", []).append({**call, "function": function})
     for said in group:
@@ -114,8 +115,7 @@ def _message(group: list[Said]) -> dict[str, Any]:
 
 def _result(said: Said, call: Said) -> dict[str, Any]:
     content = _content_of(said)
-    call_id = _own(call).get("call_id", said.call_id)
-    return {"role": "tool", "tool_call_id": call_id, "content": content, **_more(said)}
+    return {"role": "tool", "tool_call_id": _source_id(_own(call), said), "content": content, **_more(said)}
 
 
 def _content_of(said: Said) -> Any:  # noqa: ANN401 - JSON
@@ -129,7 +129,24 @@ def _own(said: Said) -> Mapping[str, Any]:
 
 
 def _more(said: Said) -> dict[str, Any]:
-    return dict(_own(said).get("message") or {})
+    """Returns what a message has besides. A log of any source may hold such an attribute, so it changes nothing."""
+    more = _own(said).get("message")
+    found = {name: value for name, value in more.items() if name not in _TAKEN} if isinstance(more, Mapping) else {}
+    silent = (
+        isinstance(more, Mapping) and more.get("content") == "" and said.role == "assistant" and said.what != "text"
+    )
+    return {**found, "content": ""} if silent else found
+
+
+def _says(text: Any, arguments: Any) -> bool:  # noqa: ANN401 - JSON
+    """Whether a text is another writing of the same arguments."""
+    return isinstance(text, str) and _arguments(text).get("value") == arguments
+
+
+def _source_id(own: Mapping[str, Any], said: Said) -> Any:  # noqa: ANN401 - a text or None
+    """Returns the id that the source gave a call: that of the log, or the same without its number."""
+    given = own.get("call_id")
+    return given if isinstance(given, str) and str(said.call_id).startswith(f"{given}~") else said.call_id
 
 
 # -- and back ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from operations.trajectories.projections._otlp_values import (
     span_event,
     span_link,
 )
-from operations.trajectories.projections.losses import NO_PLACE, Losses, LossReport
+from operations.trajectories.projections.losses import NO_PLACE, Carried, Losses, LossReport
 
 _SPAN_ID = re.compile(r"[0-9a-f]{16}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -40,7 +40,7 @@ _CARRIED = {
     "text": {"role", "content", "prompt"},
     "reasoning": {"content"},
     "tool_call": {"call_id", "name", "arguments"},
-    "tool_result": {"call_id", "name", "content", "error"},
+    "tool_result": {"call_id", "content", "error"},
     "observation": {"type", "name", "input", "output"},
     "reward": {"name", "value", "scope", "turn", "parent"},
     "memory_op": {"operation", "key", "content"},
@@ -68,6 +68,7 @@ class _Spans:
     def __init__(self, log: EventLog, trace_id: str) -> None:
         self.losses = Losses("otlp")
         self._log = log
+        self._kinds = Carried(_CARRIED, log)
         self._trace = trace_id if _TRACE_ID.fullmatch(trace_id) else hashlib.sha256(trace_id.encode()).hexdigest()[:32]
         self._spans: dict[str, dict[str, Any]] = {}
         self._scopes: dict[str, dict[str, Any]] = {}
@@ -132,7 +133,7 @@ class _Spans:
 
     def _carried(self, event: Mapping[str, Any]) -> set[str]:
         """Returns the fields of an event that the trace holds."""
-        carried, attributes = _CARRIED[event["kind"]], event.get("attributes") or {}
+        carried, attributes = self._kinds.of(event), event.get("attributes") or {}
         if self._stands_inside(event):
             return carried | {"id", "parent", "group", "attributes"}
         if event["kind"] == "tool_result":

@@ -21,11 +21,11 @@ IGNORED = -100
 """The label of a token that the loss leaves out, as PyTorch's cross entropy has it."""
 
 _MESSAGE = {
-    "text": {"role", "content", "name", "prompt"},
+    "text": {"role", "content", "prompt"},
     "reasoning": {"content", "opaque"},
     "tool_call": {"call_id", "name", "arguments"},
     "tool_result": {"call_id", "name", "content", "unpaired"},
-    "observation": {"output", "type"},
+    "observation": {"output"},
     "reward": {"name", "scope", "value", "turn", "parent"},
     "memory_op": {"operation", "key", "content"},
     "turn_complete": {"finish_reason", "usage"},

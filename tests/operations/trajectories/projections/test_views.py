@@ -122,7 +122,11 @@ def test_every_field_that_is_not_in_the_result_is_in_the_report(picked):
                 extra["at_text"] = f"{mark}at_text"
             if "content" in event:
                 extra["content"] = value(f"{mark}content")
-            marks |= {f"{mark}{k}": (event["kind"], k) for k in ("attributes", "at_text", "content") if k in extra}
+            if event["kind"] in ("text", "tool_result", "observation"):
+                extra["name"] = f"{mark}name"
+            extra["model"] = {"name": f"{mark}model"}
+            named = ("attributes", "at_text", "content", "name", "model")
+            marks |= {f"{mark}{k}": (event["kind"], k) for k in named if k in extra}
             events.append({**event, **extra})
     log = a_log(*events)
     for name, project in PROJECTIONS.items():
