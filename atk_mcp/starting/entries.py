@@ -116,8 +116,8 @@ def uninstalled(found: Found, entry: Entry) -> str | None:
     )
     if program == "python3" and listed:
         return (
-            f"{listed} names packages, and there is no .venv here: the agent gets this machine's python3. Where it needs "
-            "them, make .venv first, or name another Python in the command."
+            f"{listed} names packages, and there is no .venv here: the agent gets this machine's python3. Where it "
+            "needs them, make .venv first, or name another Python in the command."
         )
     needs = _json(found.text("package.json")).get("dependencies") if "package.json" in found.by_path else None
     if program == "node" and needs and not os.path.isdir(os.path.join(found.root, "node_modules")):
