@@ -114,7 +114,7 @@ def look(root: str) -> Found:
                 if entry.name not in SKIPPED and path.count("/") < DEEPEST:
                     waiting.append(path)
             elif entry.is_file(follow_symlinks=False):
-                found.files.append(File(path, os.access(os.path.join(root, path), os.X_OK, follow_symlinks=False)))
+                found.files.append(File(path, executable=_is_executable(entry)))
     return found
 
 
@@ -130,6 +130,13 @@ def _entries(folder: str, limit: int, left_out: Counter[str]) -> list[os.DirEntr
     except OSError:
         left_out["folders that cannot be read"] += 1
     return sorted(taken, key=lambda entry: entry.name)
+
+
+def _is_executable(entry: os.DirEntry[str]) -> bool:
+    try:
+        return bool(entry.stat(follow_symlinks=False).st_mode & 0o111)
+    except FileNotFoundError:  # it went while the folder was read
+        return False
 
 
 def _plain(name: str) -> bool:

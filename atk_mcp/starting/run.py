@@ -56,11 +56,12 @@ def init(given: argparse.Namespace, root: str) -> int:
     """
     if not os.path.isdir(root):
         raise FolderMissing(given=root)
-    asking = Asking(yes=given.yes, aside=given.json)
     if (known := _project(root)) is not None:
-        return _told_of(asking, known, root, as_json=given.json)
+        return _told_of(Asking(), known, root, as_json=given.json)
     if not given.yes and not person_at_terminal():
         raise NobodyToAsk
+    # Where stdout goes into a file, a person would not see the questions there.
+    asking = Asking(yes=given.yes, aside=given.json or not (given.yes or os.isatty(1)))
     begun = _Begun(asking, root, dry_run=given.dry_run, without_git=given.without_git)
     try:
         status = begun.walk()
