@@ -32,10 +32,10 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
     install.add_argument(
         "--http", action="store_true", help="reach the server that `atk-mcp --http` runs, and start none"
     )
+    install.add_argument("--port", type=int, metavar="N", help="with --http: its port (default: that of `atk-mcp`)")
     install.add_argument(
-        "--port", type=int, metavar="N", help="with --http: where it listens (default: its own default)"
+        "--token-file", metavar="FILE", help="with --http: the file of its token (default: that of `atk-mcp`)"
     )
-    install.add_argument("--token-file", metavar="FILE", help="with --http: its token (default: its own default)")
     install.add_argument("--dry-run", action="store_true", help="show what would be done")
     install.add_argument("--uninstall", action="store_true", help="take it away again")
     install.set_defaults(command=_install)
