@@ -31,6 +31,7 @@ from storage.schema.assessments import Assessment, Deal, EvaluationSpec, Judger,
 from storage.schema.base import ObjectId
 from storage.schema.batches import Batch
 from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import Round
 from storage.schema.traces import ImportedBatch
 from storage.sealing import HoldoutKeyMissing
 
@@ -130,6 +131,7 @@ def store_assessment(request: StoreAssessmentRequest, context: Context) -> Store
     """
     if request.deal_id is not None:
         return _of_deal(request, request.deal_id, context)
+    request = _as_planned(request, context.project.state())
     early = _early(request, context)
     with context.transaction() as tx, context.project.staging("assessments") as staging:
         selection = selection_of(tx.state, request.batch_id, request.selection_id)
@@ -276,6 +278,20 @@ def _whole(  # noqa: PLR0913, PLR0917 - what is judged, by whom, and how it was 
 
 def _rest(request: StoreAssessmentRequest) -> Rest | None:
     return None if request.rest is None else Rest(**request.rest.model_dump())
+
+
+def _as_planned(request: StoreAssessmentRequest, state: State) -> StoreAssessmentRequest:
+    """Returns the request with what it leaves out as the plan has it by which the batch was run."""
+    batch = state.find(Batch, request.batch_id)
+    run_for = state.find(Round, batch.round_id) if batch is not None else None
+    if run_for is None or run_for.plan is None:
+        return request
+    planned: dict[str, Any] = {}
+    if request.spec_id is None and request.evaluation_spec is None:
+        planned["spec_id"] = run_for.plan.spec_id
+    if request.judger_id is None and request.judger is None:
+        planned["judger_id"] = run_for.plan.judger_id
+    return request.model_copy(update=planned)
 
 
 def _spec(request: StoreAssessmentRequest, batch_id: str, state: State, new_id: str) -> EvaluationSpec:

@@ -3,6 +3,7 @@
 from operations.tuning import budget
 from storage.schema.batches import Batch
 from storage.schema.rounds import Round
+from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.stages import EXACT, SPEC, issue
 from tests.support.projects import CASES, call_of
 
@@ -181,3 +182,15 @@ def test_a_file_that_cannot_be_read_leads_back_to_its_own_operation(at):
     error = at("stored").refusal("store_dataset", source="nowhere.csv")
 
     assert [call.tool for call in error.next] == ["store_dataset"]
+
+
+def test_a_run_of_a_round_is_judged_as_its_plan_says_unless_something_else_is_said(at):
+    target = at("sealed")
+    batch_id = store_batch(target, target.b0, lambda *_: "no", round_id=target.round_id)
+
+    judged = target.call("store_assessment", batch_id=batch_id)
+    other = target.call("store_assessment", batch_id=batch_id, judger={**EXACT, "version": "2"})
+
+    assert (judged.spec_id, judged.judger_id) == (target.spec_id, target.judger_id)
+    assert other.spec_id == target.spec_id
+    assert other.judger_id not in (None, target.judger_id)
