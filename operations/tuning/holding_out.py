@@ -1,13 +1,15 @@
 """Tells whether something may hold a holdout Case: by its names, by what it was made of, and by what its texts say.
 
-Texts are compared without case, spacing, punctuation and compatibility forms, as a whole and within one another, so
+Texts are compared without case, spacing, punctuation, escapes and compatibility forms, whole and within one another, so
 that a holdout that was renamed, wrapped in a prompt, stored in another dataset or imported again is still known. One
 that was told in other words is not.
 """
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,9 @@ WITHIN = 24
 
 _DEEPEST = 50
 """Levels of a JSON value that are looked into; no input of a Case is nested as deeply by anybody who means it."""
+
+
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +115,20 @@ def _forms(value: Any) -> set[str]:  # noqa: ANN401 - JSON
 
 
 def plain_text(text: str) -> str:
-    """Returns the letters and digits of a text in one case and one form of each; one without any as it is."""
+    """Returns the letters and digits of a text in one case and one form of each; one without any as it is.
+
+    What JSON or HTML write for a character stands for it, since an input is often put into a prompt in that way.
+    """
+    if "\\" in text:
+        text = _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if "&" in text:
+        text = html.unescape(text)
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", folded))) or text.strip()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else " "
 
 
 def texts_of(value: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - JSON

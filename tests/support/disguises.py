@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 HOLDOUT: dict[str, Any] = {
-    "blind-1": "The parcel to Lyon came open and the blue vase in it is broken",
+    "blind-1": "The parcel to Lyon came open,\nand the blue vase in it is broken",
     "blind-2": {"question": "Which tariff holds for the second meter in the cellar of the old house?", "lang": "en"},
     "blind-3": (
         "地下室のメーターはどの料金表で計算されるのか、二台目について詳しく教えてください。急ぎです、お願いします"
@@ -55,6 +55,9 @@ WRAPPED: dict[str, Callable[[Any], Any]] = {
     "its first half": lambda value: _half(said(value))[0],
     "its second half": lambda value: _half(said(value))[1],
     "in two messages": lambda value: [{"role": "user", "content": half} for half in _half(said(value))],
+    "escaped in a prompt": lambda value: f"Answer the ticket {json.dumps(said(value))} in one line.",
+    "escaped twice": lambda value: f"log: {json.dumps(json.dumps(said(value)))} end",
+    "in HTML": lambda value: f"<p>{''.join(f'&#{ord(c)};' for c in said(value))}</p>",
     "cut": lambda value: said(value)[:-3] + "…",
 }
 """Others stand around it, or some of it is missing; only what is long enough is known."""
