@@ -307,7 +307,9 @@ class RowMaker:
 
 
 def _unended(record: Mapping[str, Any]) -> str | None:
-    ended = record["execution"]["status"] if "execution" in record else record["log"].get("state", "unknown")
+    ended = (
+        record["execution"]["status"] if "execution" in record else (record.get("log") or {}).get("state", "unknown")
+    )
     return None if ended in ("completed", "unknown") else f"its attempt ended as {ended}"
 
 

@@ -343,3 +343,20 @@ def test_a_file_of_spans_is_imported_again_as_it_is(at):
             ("tool_call", {}), ("tool_result", "of a"), ("tool_call", {}), ("tool_result", "of b"), ("text", "billing"),
         ]  # fmt: skip
         assert record["log"]["events"][-1]["prompt"]["value"][0]["parts"][0]["content"] == "My invoice is wrong"
+
+
+def test_rows_of_results_that_were_imported_are_questions_and_answers(at):
+    target = at("initialized")
+    lines = [json.dumps({"q": f"1 + {n}", "a": str(n + 1)}) for n in range(3)]
+    target.write("results.jsonl", "\n".join(lines) + "\n")
+    mapping = {"input": "q", "output": "a"}
+    batch = target.call("import_evidence", source="results.jsonl", source_kind="batch_results", mapping=mapping)
+    target.call("store_dataset", batch_id=batch.batch_id)
+    spec = {"dimensions": ["correct"], "dimension_rules": {"correct": "the sum"}}
+    rows = [{"record_id": f"{batch.batch_id}.{n}", "verdict": "pass"} for n in (1, 2, 3)]
+    target.call("store_assessment", batch_id=batch.batch_id, evaluation_spec=spec, judger=CLIENT, rows=rows)
+    answer = target.call("project_trajectories", batch_id=batch.batch_id, form="openai")
+    assert [[m["content"] for m in row["messages"]] for row in rows_of(answer)] == [
+        [f"1 + {n}", str(n + 1)] for n in range(3)
+    ]
+    assert {row["metadata"]["split"] for row in rows_of(answer)} == {"optimization"}
