@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from operations.trajectories.detectors.schemas import problem
 from operations.trajectories.metrics.metric import Call, Episode, Measurement, Metric, key_of, known, share
+from operations.trajectories.metrics.schemas import STEPS
 
 _CALLS = "tool calls"
 _NO_CALLS = "no tool was called"
@@ -17,7 +18,7 @@ def _valid(call: Call, episode: Episode) -> bool | None:
     arguments = call.event["arguments"]
     if arguments["status"] == "unparsable":
         return False
-    schema = (episode.tools or {}).get(call.name or "")
+    schema = episode.schemas.get(call.name or "")
     if schema is None or not known(arguments):
         return None
     return problem(arguments.get("value", ""), schema) is None
@@ -91,7 +92,8 @@ CALLS = (
         inputs=("arguments of tool calls", "schemas of the tools"),
         formula="Calls whose arguments are what the schema of their tool asks for, over calls of which that is known. "
         "Arguments that were no JSON count as wrong. A rule of a schema that is not understood counts as met.",
-        unknown="No tool was called, or of no call both arguments and schema are known.",
+        unknown="No tool was called, or of no call both arguments and schema are known. A schema that unfolds to more "
+        f"than {STEPS:,} parts counts as not known.",
         source="Tool-argument correctness, as agent benchmarks have it; the rule for what is unknown is ATK's.",
         measure=_valid_argument_rate,
     ),

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from operations.trajectories.log import EventLog, canonical
+from operations.trajectories.metrics.schemas import JsonSchema, is_bounded
 
 Direction = Literal["higher", "lower", "neither"]
 """Which way is better. `neither` describes: it can be too much and too little."""
-
-JsonSchema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,12 @@ class Episode:
     """The tools of a way that is known to be good, in order."""
     stated: Mapping[str, float] = field(default_factory=dict)
     """Figures that the source states of the whole episode, by its own names."""
+
+    @cached_property
+    def schemas(self) -> Mapping[str, JsonSchema]:
+        """The schemas of the tools that can be checked."""
+        known = (self.tools or {}).items()
+        return {name: schema for name, schema in known if schema is not None and is_bounded(schema)}
 
     @cached_property
     def calls(self) -> list[Call]:

@@ -8,7 +8,8 @@ from operations.trajectories.detectors.toolbox import tools_in
 from operations.trajectories.log import EventLog
 from operations.trajectories.metrics.calls import CALLS
 from operations.trajectories.metrics.effort import EFFORT
-from operations.trajectories.metrics.metric import Episode, JsonSchema, Measurement, Metric
+from operations.trajectories.metrics.metric import Episode, Measurement, Metric
+from operations.trajectories.metrics.schemas import JsonSchema
 from operations.trajectories.metrics.sequences import SEQUENCES
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*CALLS, *SEQUENCES, *EFFORT)}
