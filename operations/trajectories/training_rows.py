@@ -89,7 +89,7 @@ def weighted_loss(logits: Any, labels: Any, weights: Any, items: Any = None) -> 
         items: By what to divide; None for the number of labels of this batch that count. A trainer that collects
             several batches for one step gives the number of all of them.
     """
-    torch = importlib.import_module("torch")
+    torch = _imported("torch")
     labels, weights = labels[:, 1:], weights[:, 1:]
     each = torch.nn.functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
@@ -117,7 +117,7 @@ def weighted_trainer(rows: Sequence[Mapping[str, Sequence[Any]]], tokenizer: Any
             "config would lose the weights; it needs remove_unused_columns=False and "
             'dataset_kwargs={"skip_prepare_dataset": True}'
         )
-    trl, torch, datasets = (importlib.import_module(name) for name in ("trl", "torch", "datasets"))
+    trl, torch, datasets = map(_imported, ("trl", "torch", "datasets"))
 
     def collate(features: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
         return {name: torch.tensor(value) for name, value in collated(features, tokenizer.pad_token_id).items()}
@@ -142,6 +142,15 @@ def weighted_trainer(rows: Sequence[Mapping[str, Sequence[Any]]], tokenizer: Any
         train_dataset=datasets.Dataset.from_list(kept),
         processing_class=tokenizer,
     )
+
+
+def _imported(name: str) -> Any:  # noqa: ANN401 - a module
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        raise ImportError(
+            f"training needs {missing.name}, which is not installed: pip install 'atk-mcp[train]'"
+        ) from missing
 
 
 def _weights_of(row: Mapping[str, Any]) -> list[float]:

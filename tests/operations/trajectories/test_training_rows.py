@@ -1,5 +1,6 @@
 """Weights of messages become weights of tokens, and the loss that a trainer computes follows them."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -130,6 +131,15 @@ def test_a_configuration_that_would_lose_the_weights_is_refused():
     ):
         with pytest.raises(ValueError, match="config would lose the weights"):
             weighted_trainer([], None, None, config)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("trl") is not None, reason="TRL is installed here")
+def test_without_trl_it_is_said_how_to_get_it():
+    config = SimpleNamespace(remove_unused_columns=False, dataset_kwargs={"skip_prepare_dataset": True})
+    with pytest.raises(
+        ImportError, match=r"training needs trl, which is not installed: pip install 'atk-mcp\[train\]'"
+    ):
+        weighted_trainer([], None, None, config)
 
 
 @pytest.mark.slow
