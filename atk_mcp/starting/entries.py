@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atk_mcp.starting.finding import File, Found
+from atk_mcp.starting.finding import LANGUAGES, File, Found
 
 Placement = Literal["argument", "stdin", "file"]
 """How the input reaches the agent: as an argument, on stdin, or as the path of a JSON file."""
@@ -23,7 +23,7 @@ MOST = 5
 
 _FIRST = ("agent", "main", "app", "run", "cli", "bot", "index", "start", "assistant", "server", "__main__")
 _FOLDERS = ("", "src", "bin", "app", "agent", "scripts")
-_NEVER = re.compile(r"(^|/)(tests?|specs?|__tests__|docs?|examples?|migrations|fixtures|benchmarks)/|"
+_NEVER = re.compile(r"(^|/)(tests?|t|specs?|__tests__|docs?|examples?|migrations|fixtures|benchmarks)/|"
                     r"(^|/)(test_|conftest|setup\.|gulpfile|webpack|jest|vite|eslint|babel|rollup|tsup)|"
                     r"([._]test|\.spec|\.config|\.d)\.\w+$")  # fmt: skip
 _SHELLS = {".sh": "sh", ".bash": "bash"}
@@ -37,20 +37,35 @@ _STDIN = {
     "Python": r"sys\.stdin|\binput\(|fileinput\b",
     "JavaScript": r"process\.stdin|readFileSync\(\s*0|['\"]/dev/stdin['\"]",
     "shell": r"\bread[ \t]+(-r[ \t]+)?\w|\$\([ \t]*cat[ \t]*\)|/dev/stdin|^[ \t]*cat[ \t]*\|",
+    "Perl": r"<STDIN>|<>|\*STDIN|/dev/stdin",
+    "Ruby": r"\$stdin|STDIN|ARGF|\bgets\b",
+    "PHP": r"php://stdin|\bSTDIN\b",
+    "Go": r"os\.Stdin",
+    "Rust": r"stdin\(\)",
+    "Lua": r"io\.(read|lines|stdin)\b",
+    "R": r"['\"]stdin['\"]",
 }
 _ARGUMENT = {
     "Python": r"sys\.argv|argparse|\bclick\b|\btyper\b|\bfire\.Fire",
     "JavaScript": r"process\.argv|\bcommander\b|\byargs\b|parseArgs",
     "shell": r"\$[1@*]|\$\{[1@*]",
+    "Perl": r"[@$]ARGV",
+    "Ruby": r"\bARGV\b",
+    "PHP": r"\$argv\b|getopt\(",
+    "Go": r"os\.Args|\bflag\.",
+    "Rust": r"env::args|\bclap\b",
+    "Lua": r"\barg\[",
+    "R": r"commandArgs",
 }
 _FILE = {
     "Python": r"open\(\s*sys\.argv|Path\(\s*sys\.argv",
     "JavaScript": r"readFile(Sync)?\(\s*process\.argv",
     "shell": r"<[ \t]*\"?\$\{?1|\b(cat|jq)\b[^|\n]{0,80}\"?\$\{?1",
+    "Ruby": r"File\.(read|open)\(\s*ARGV",
+    "PHP": r"file_get_contents\(\s*\$argv",
+    "Go": r"(ReadFile|Open)\(\s*os\.Args",
 }
-_FAMILY = {".py": "Python", ".sh": "shell", ".bash": "shell", "": "shell", ".ts": "JavaScript"} | dict.fromkeys(
-    _NODE, "JavaScript"
-)
+_FAMILY = LANGUAGES | {"": "shell", ".ts": "JavaScript"}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _PROMPT = re.compile(r"prompt|instruction|persona|few.?shot|playbook|guideline|(
 _PROSE = {".md", ".txt", ".prompt", ".jinja", ".jinja2", ".j2", ".tmpl", ".mustache", ".hbs", ".yaml", ".yml", ".json",
           ".toml", ".xml"}  # fmt: skip
 _PROMPT_FOLDERS = {"prompts", "prompt", "instructions", "templates"}
-_TEST = re.compile(r"(^|/)(tests?|specs?|__tests__|evals?|fixtures)/|(^|/)test_[^/]*$|[._]test\.\w+$|\.spec\.\w+$")
+_TEST = re.compile(r"(^|/)(tests?|t|specs?|__tests__|evals?|fixtures)/|(^|/)test_[^/]*$|[._]test\.\w+$|\.spec\.\w+$")
 _DEPENDENCIES = frozenset(
     {
         "pyproject.toml", "requirements.txt", "requirements-dev.txt", "setup.py", "setup.cfg", "uv.lock", "poetry.lock",

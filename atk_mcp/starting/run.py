@@ -150,6 +150,7 @@ class _Begun:
         self.done = _Done(found=_summary(self.found))
         self.calling = False
         """Whether an operation is under way."""
+        self.tried_on = _INPUT
 
     def left(self) -> str:
         """Returns what is there when the walk ends early."""
@@ -269,7 +270,7 @@ class _Begun:
             return REFUSED
         if not self.asking.confirm("try", "\nStart the agent once now, to see that it answers? Nothing of it is kept."):
             return OK
-        text = self.asking.ask("try_input", "On which input?", _INPUT, str)
+        self.tried_on = text = self.asking.ask("try_input", "On which input?", _INPUT, str)
         while True:
             self.done.tried = self._call("try_case", {"input": text})
             smoke = self.done.tried["smoke"]
@@ -310,7 +311,8 @@ class _Begun:
             return
         if status != OK:
             tell("First put right what is said above, and try the agent again until it answers:")
-            show(f"  atk call try_case{there} --request '{json.dumps({'input': _INPUT})}'")
+            request = json.dumps({"input": self.tried_on}, ensure_ascii=False)
+            show(f"  atk call try_case{there} --request {shlex.quote(request)}")
         tell("Next, your Cases, one row for each task, in a file such as cases.csv:")
         for row in _ROWS:
             show(f"    {row}")

@@ -35,6 +35,7 @@ _SIGNS = (
 )
 """What an agent writes when something around it is not as it needs it, and what helps."""
 
+_BY_HAND = "Start the same command by hand in this folder to see more, and correct what it says."
 _SERVES = (
     "A program that serves or that waits for a person does not end by itself. Let it answer once and end, or reach it "
     "by the adapter http; where it is only slow, raise timeout_seconds."
@@ -79,10 +80,9 @@ def advice(smoke: Mapping[str, Any], placement: Placement | None) -> list[str]:
         return ["Look at the first word of the command: it is a program on PATH, or a path from this folder."]
     if smoke["end"] == "timeout":
         return [_SERVES]
-    found = [words for sign, words in _SIGNS if re.search(sign, output)]
-    if wants(smoke, placement) is not None:
-        found.insert(0, _other_place(placement))
-    return found or ["Start the same command by hand in this folder to see more, and correct what it says."]
+    known = [words for sign, words in _SIGNS if re.search(sign, output)]
+    elsewhere = [_other_place(placement)] if wants(smoke, placement) is not None else []
+    return [*elsewhere, *(known or [_BY_HAND])]
 
 
 def wants(smoke: Mapping[str, Any], placement: Placement | None) -> Placement | None:
@@ -97,9 +97,9 @@ def wants(smoke: Mapping[str, Any], placement: Placement | None) -> Placement | 
         return "argument"
     if placement == "argument" and re.search(r"FileNotFoundError|No such file|ENOENT", output):
         return "file"
-    if smoke["outcome"] == "completed":
-        return "argument" if placement == "stdin" else "stdin"
-    return None
+    other: Placement = "stdin" if placement == "argument" else "argument"
+    unexplained = smoke["outcome"] == "agent_error" and not any(re.search(sign, output) for sign, _ in _SIGNS)
+    return other if unexplained or smoke["outcome"] == "completed" else None
 
 
 def _other_place(placement: Placement | None) -> str:

@@ -65,6 +65,21 @@ FOLDERS = {
         [("sh", "agent.sh")],
         ("file", ["sh", "agent.sh", "{input_file}"]),
     ),
+    "Perl that reads stdin": (
+        {"answer.pl": "my $question = <STDIN>;\n", "t/basic.t": ""},
+        [("perl", "answer.pl")],
+        ("stdin", [*entries.command((), "stdin"), "perl", "answer.pl"]),
+    ),
+    "Ruby that opens a file": (
+        {"agent.rb": "puts File.read(ARGV[0])\n"},
+        [("ruby", "agent.rb")],
+        ("file", ["ruby", "agent.rb", "{input_file}"]),
+    ),
+    "Go that reads stdin": (
+        {"go.mod": "", "main.go": "bufio.NewReader(os.Stdin)"},
+        [("go", "run", ".")],
+        ("stdin", [*entries.command((), "stdin"), "go", "run", "."]),
+    ),
     "Go": ({"go.mod": "", "main.go": ""}, [("go", "run", ".")], ("argument", ["go", "run", ".", "{input}"])),
     "Rust": (
         {"Cargo.toml": "", "src/main.rs": ""},

@@ -77,7 +77,7 @@ def test_text_made_to_hold_up_a_search_is_read_like_any_other(folder):
         "prompt",
     ]
     texts = [text * (size // len(text)) for text in repeated]
-    files = {f"agent{number}{suffix}": text for number, text in enumerate(texts) for suffix in (".py", ".sh")}
+    files = {f"agent{number}{('.py', '.sh')[number % 2]}": text for number, text in enumerate(texts)}
     root = folder(
         files | {"package.json": "[" * size, "pyproject.toml": "a=" + "[" * size, "SKILL.md": "name:" * 9_999}
     )

@@ -6,7 +6,8 @@ from atk_mcp.starting import trying
 
 
 def smoke(output="", *, end="exited", code=0, outcome=None):
-    outcome = outcome or ("completed" if code == 0 and end == "exited" else "agent_error")
+    ended = {"timeout": "timeout", "not_started": "infra_error"}.get(end, "agent_error" if code else "completed")
+    outcome = outcome or ended
     return {"end": end, "exit_code": code, "outcome": outcome, "duration_seconds": 0.5, "output": output}
 
 
@@ -44,7 +45,9 @@ def test_an_attempt_is_told_in_sentences(attempt, words):
         (smoke("sh: ./a: Permission denied", code=126), "argument", None, "chmod +x"),
         (smoke("x", end="not_started", code=None), "argument", None, "Look at the first word of the command"),
         (smoke("x", end="timeout", code=None), "argument", None, "does not end by itself"),
-        (smoke("boom", code=1), "argument", None, "by hand in this folder"),
+        (smoke("boom", code=1), "argument", "stdin", "It got its input as an argument"),
+        (smoke("boom", code=1), None, None, "by hand in this folder"),
+        (smoke("boom", code=1, outcome="infra_error"), "argument", None, "by hand in this folder"),
     ],
 )
 def test_advice_names_what_to_change_and_whether_the_input_belongs_elsewhere(attempt, placement, other, said):
