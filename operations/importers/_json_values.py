@@ -48,17 +48,17 @@ def parse(raw: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _keys(value: Any, raw: bytes) -> int:  # noqa: ANN401 - JSON
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value, MAX_DEPTH):
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deep(value, MAX_DEPTH):
         raise JsonTooDeep(f"it nests deeper than {MAX_DEPTH}")
     return _key_count(value)
 
 
-def _is_deep(value: Any, allowed: int) -> bool:  # noqa: ANN401 - JSON
+def is_deep(value: Any, allowed: int) -> bool:  # noqa: ANN401 - JSON
     """Returns whether objects and arrays nest deeper than is allowed; cheaper than to look for brackets in the text."""
     if not isinstance(value, dict | list):
         return False
     items = value.values() if isinstance(value, dict) else value
-    return allowed == 0 or any(_is_deep(item, allowed - 1) for item in items)
+    return allowed == 0 or any(is_deep(item, allowed - 1) for item in items)
 
 
 def _key_count(value: Any) -> int:  # noqa: ANN401 - JSON

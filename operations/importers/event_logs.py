@@ -13,6 +13,8 @@ from typing import Any
 from operations.importers import _codex_session
 from operations.importers._claude_lines import line_of, session_of
 from operations.importers._claude_session import record_of
+from operations.importers._json_values import is_deep
+from operations.importers._rows import MAX_DEPTH
 from operations.importers._session_log import content_of
 from operations.importers._tally import Tally
 from operations.trajectories.form import KINDS, STATUSES, problem_of
@@ -68,7 +70,12 @@ def log_of(record: Mapping[str, Any]) -> EventLog:
     if end["end_reason"] is None and end["state"] not in ("completed", "unknown"):
         end["end_reason"] = status
     given = [*record.get("events", ())]
-    return _own(given, end) or EventLog.from_stored({**_read(given), **end})
+    if not any(is_deep(one, MAX_DEPTH) for one in given):
+        if (own := _own(given, end)) is not None:
+            return own
+        if (streamed := _streamed(given)) is not None:
+            return EventLog.from_stored({**streamed, **end})
+    return EventLog.from_stored({**end, "events": settled(_Reader().events(given))})
 
 
 def _own(given: Sequence[Mapping[str, Any]], end: Mapping[str, Any]) -> EventLog | None:
@@ -84,10 +91,6 @@ def _own(given: Sequence[Mapping[str, Any]], end: Mapping[str, Any]) -> EventLog
         return EventLog.from_stored({**given[0], **said, "events": events})
     except LogProblem:  # cut, or written by another program: read line by line like any other file
         return None
-
-
-def _read(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return _streamed(given) or {"events": settled(_Reader().events(given))}
 
 
 def _streamed(given: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -121,7 +124,9 @@ class _Reader:
     def _event(self, one: Mapping[str, Any], number: int) -> dict[str, Any]:
         kind = one.get("kind")
         why = None
-        if isinstance(kind, str) and kind in KINDS:
+        if is_deep(one, MAX_DEPTH):
+            why = f" nests deeper than {MAX_DEPTH}; the Record has it whole"
+        elif isinstance(kind, str) and kind in KINDS:
             event = {k: v for k, v in one.items() if k not in ("seq", "unpaired", "parent_outside")}
             event |= {name: _content(event[name]) for name in _CONTENTS if name in event and name in _HELD[kind]}
             event.setdefault("locator", _place(number))
@@ -131,7 +136,8 @@ class _Reader:
                 return event
         made: dict[str, Any] = {"kind": "observation", "type": _text(one.get("type")) or _text(kind)}
         made |= {"name": _text(one.get("name")), "locator": _place(number)}
-        made |= {"input": {"status": "not_exported"}, "output": content_of(dict(one))}
+        made |= {"input": {"status": "not_exported"}}
+        made |= {"output": {"status": "unparsable"} if is_deep(one, MAX_DEPTH) else content_of(dict(one))}
         return made | ({} if why is None else {"attributes": {"problem": f"the event{why}"}})
 
     def _name_call(self, event: dict[str, Any], number: int) -> None:

@@ -117,6 +117,16 @@ def test_the_streams_of_coding_agents_are_read_as_their_sessions_are():
     assert log_of(ran(*claude_sessions.stream())).tools == {"Bash": {}}
 
 
+@pytest.mark.parametrize("levels", [90, 101, 900])
+def test_what_an_agent_nested_too_deeply_is_named_and_breaks_nothing(levels):
+    deep = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+    given_ = [{"kind": "tool_call", "name": "find", "arguments": deep}, {"type": "thread.started", "thread_id": "x"}]
+    found = [e.get("attributes", {}).get("problem") for e in log_of(ran(*given_))]
+    assert found[0] == (None if levels < 100 else "the event nests deeper than 100; the Record has it whole")
+
+
 def test_the_log_of_an_import_is_the_stored_one():
     stored = {"events": [{"kind": "text", "role": "user", "seq": 0, "id": "t", "content": value("x")}]}
     assert log_of({"log": stored}).as_stored()["events"] == stored["events"]
@@ -134,4 +144,30 @@ objects = st.dictionaries(names, said, max_size=6)
 def test_whatever_an_agent_wrote_becomes_a_log_with_an_event_for_each_line(given_):
     log = log_of(ran(*given_))
     assert len(log) == len(given_)
+    assert canonical(EventLog.from_lines(log.lines()).as_stored()) == canonical(log.as_stored())
+
+
+pieces = st.one_of(said, st.lists(said, max_size=2), st.dictionaries(names, said, max_size=2))
+junk = st.dictionaries(
+    st.sampled_from(["type", "subtype", "item", "message", "msg", "uuid", "usage", "error", "tools", "format", "end"]),
+    st.one_of(
+        pieces, st.sampled_from(["item.completed", "turn.failed", "assistant", "user", "result", "system", "init"])
+    ),
+    max_size=5,
+)
+heads = st.sampled_from(
+    [
+        {"type": "thread.started", "thread_id": "t"},
+        {"type": "system", "subtype": "init", "session_id": "s"},
+        {"format": 1},
+        {"format": 1, "tools": {"x": {}}},
+        codex_sessions.stream()[2],
+        claude_sessions.stream()[1],
+    ]
+)
+
+
+@given(st.lists(st.one_of(heads, junk), max_size=8))
+def test_streams_with_anything_in_between_become_logs_that_hold_to_the_rules(given_):
+    log = log_of(ran(*given_))
     assert canonical(EventLog.from_lines(log.lines()).as_stored()) == canonical(log.as_stored())
