@@ -24,12 +24,13 @@ def shown(stored, capsys, **options):
     return capsys.readouterr().out
 
 
-def test_each_event_has_a_line_and_metrics_stand_at_the_end(stored, capsys):
+def test_each_event_has_a_line_and_metrics_and_findings_stand_at_the_end(stored, capsys):
     lines = shown(stored, capsys, whole=True).splitlines()
     (call,) = [line for line in lines if "tool_call Bash" in line]
     assert '"arguments": {"command": "pytest"}' in call
     assert "locator" not in call
-    assert lines[-1].startswith("duplicate_call_rate 0, repeated_output_rate 0, failed_call_rate 0.5, ")
+    assert lines[-2].startswith("duplicate_call_rate 0, repeated_output_rate 0, failed_call_rate 0.5, ")
+    assert lines[-1].startswith(f"found: {stored[1]}/ignored_error.")
 
 
 def test_for_machines_it_is_the_log_as_it_is_stored_and_every_metric_or_why_it_is_unknown(stored, capsys):
