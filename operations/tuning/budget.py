@@ -74,7 +74,7 @@ def account(value: Round, plan: Plan, batches: Iterable[Batch]) -> Account:
     worked out anew from the revisions that stand now, so that a rollback, which needs a new final side, restores it.
     """
     own = [b for b in batches if b.round_id == value.id]
-    lost = _lost_sides(own)
+    lost = _lost_sides(own) | _continued_sides(own)
     used = sum(_charged(b, own, lost) for b in own)
     done = {b.revision_id for b in own if b.phase == "final" and b.status in USABLE}
     sides = [value.baseline_revision_id, value.current_revision_id]
@@ -98,7 +98,7 @@ def spent(batch: Batch) -> int:
 
 
 def _charged(batch: Batch, batches: Iterable[Batch], lost: set[str]) -> int:
-    """What a Round pays for a batch: a lost final side only as much as its successor does not have to run again."""
+    """What a Round pays for a batch: a lost side only as much as its successor does not have to run again."""
     if batch.id not in lost:
         return spent(batch)
     for successor in batches:
@@ -112,6 +112,20 @@ def _lost_sides(batches: Iterable[Batch]) -> set[str]:
     first: dict[str, str] = {}
     for batch in batches:
         if batch.phase == "final" and batch.status not in USABLE:
+            first.setdefault(batch.revision_id, batch.id)
+    return set(first.values())
+
+
+def _continued_sides(batches: Sequence[Batch]) -> set[str]:
+    """The first incremental batch of each revision that was cut off after something began, and was continued.
+
+    A default budget pays for each side once. What was under way when a run was cut off is made again, and must not cost
+    the Round its next candidate; what was confirmed is carried over, so that nothing can be drawn twice.
+    """
+    followed = {batch.supersedes_batch_id for batch in batches}
+    first: dict[str, str] = {}
+    for batch in batches:
+        if batch.phase == "incremental" and batch.status not in USABLE and batch.id in followed and spent(batch):
             first.setdefault(batch.revision_id, batch.id)
     return set(first.values())
 

@@ -179,7 +179,32 @@ def test_continued_batch_is_charged_for_what_it_starts_and_not_for_what_it_carri
     ended = a_successor(2, old, 8, 5, phase="incremental")
 
     assert (spent(old), spent(running), spent(ended)) == (6, 3, 3)
-    assert account(a_round(), a_plan(), [old, ended]).used == 9
+    assert account(a_round(), a_plan(), [old, ended]).used == 8
+
+
+def test_first_cut_of_an_incremental_side_costs_nothing_more_once_it_is_continued():
+    nothing_began = a_batch(1, 8, "interrupted", done=0)
+    cut = a_successor(2, nothing_began, 8, 0, status="interrupted", phase="incremental", done=5)
+    cut = cut.model_copy(update={"unknown_record_ids": ("a", "b")})
+    whole = a_successor(3, cut, 10, 7, phase="incremental")  # the two of unknown end are carried, and made again
+
+    assert account(a_round(), a_plan(), [nothing_began, cut]).used == 7
+    assert account(a_round(), a_plan(), [nothing_began, cut, whole]).used == 8
+
+
+def test_incremental_side_that_is_cut_off_twice_pays_for_its_second_cut():
+    first = a_batch(1, 8, "interrupted", done=4).model_copy(update={"unknown_record_ids": ("a",)})
+    second = a_successor(2, first, 8, 4, status="interrupted", phase="incremental", done=6)
+    second = second.model_copy(update={"unknown_record_ids": ("b",)})
+    third = a_successor(3, second, 8, 6, phase="incremental")
+
+    assert account(a_round(), a_plan(), [first, second, third]).used == 8 + 1
+
+
+def test_incremental_side_that_is_cut_off_and_run_anew_is_charged_twice():
+    cut = a_batch(1, 8, "interrupted", done=6)
+
+    assert account(a_round(), a_plan(), [cut, a_batch(2, 8)]).used == 6 + 8
 
 
 def test_first_lost_final_side_costs_one_side_however_it_is_finished():
