@@ -15,8 +15,9 @@ Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.Ar
 FORMATS = ("html", "markdown", "junit", "json")
 _GATE = """\
 exit status: 0 the newest comparison passed; 1 it did not (no effect, or a regression); 2 the evidence decides nothing
-(insufficient, invalid, or nothing was compared); 3 an error, also wrong usage. An override by a person changes none of
-it. The comparison is that of the final validation where there is one, else the newest of a candidate.
+(insufficient, invalid, nothing was compared, or what passed was taken back and is not kept); 3 an error, also wrong
+usage. An override by a person changes none of it. The comparison is that of the final validation where there is one,
+else the newest of a candidate.
 
 for example, in CI:
   atk verify && atk gate round-6-y6pc --junit junit.xml

@@ -23,6 +23,7 @@ from storage.schema.rounds import Round
 EXITS = {"pass": 0, "no_effect": 1, "regression": 1, "insufficient": 2, "invalid": 2}
 """Result → exit status of `atk gate`."""
 NOTHING_COMPARED = 2
+"""Nor is anything that stands, where what passed was taken back."""
 
 
 def report(given: argparse.Namespace, root: str) -> int:
@@ -77,7 +78,7 @@ def gate(given: argparse.Namespace, root: str) -> int:
         say(f"{found.round_id}: nothing was compared yet.")
     else:
         _told(found)
-    return NOTHING_COMPARED if about is None else EXITS[about.result]
+    return NOTHING_COMPARED if about is None or found.taken_back else EXITS[about.result]
 
 
 def _verdict(found: RoundReport) -> dict[str, object]:
@@ -91,6 +92,7 @@ def _verdict(found: RoundReport) -> dict[str, object]:
         "reasons": list(about.reasons) if about else [],
         "limitations": list(about.limitations) if about else [],
         "statistics": about.statistics.model_dump(mode="json") if about else None,
+        "taken_back": found.taken_back,
         "overridden": bool(found.decided and found.decided.override),
     }
 
@@ -99,7 +101,10 @@ def _told(found: RoundReport) -> None:
     about = found.headline
     if about is None:
         return
-    say(f"{WORDS[about.result]}: {found.round_id}, {about.mode} {about.validation_id}, rule {about.statistics.rule}")
+    word = f"{WORDS[about.result]}{', and taken back' if found.taken_back else ''}"
+    say(f"{word}: {found.round_id}, {about.mode} {about.validation_id}, rule {about.statistics.rule}")
+    if found.taken_back:
+        say(f"  {found.taken_back}")
     for reason in (*about.reasons, *about.limitations):
         say(f"  {reason}")
     rows = [

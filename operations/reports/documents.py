@@ -30,7 +30,10 @@ def as_json(report: RoundReport) -> str:
 def as_markdown(report: RoundReport) -> str:
     """Returns the report as GitHub's Markdown, short enough for a comment; every text in it is shown as text."""
     about = report.headline
-    lines = [f"## {WORDS[about.result] if about else 'Nothing compared yet'}: {_text(report.round_id)}", ""]
+    word = "Nothing compared yet" if about is None else WORDS[about.result]
+    lines = [f"## {word}{', and taken back' if report.taken_back else ''}: {_text(report.round_id)}", ""]
+    if report.taken_back:
+        lines += [_text(report.taken_back), ""]
     if about is not None:
         lines += _verdict(about)
     if report.decided is not None:
@@ -84,7 +87,8 @@ def _moved(name: str, outcomes: Sequence[CaseOutcome]) -> list[str]:
 
 def _candidates(report: RoundReport) -> list[str]:
     lines = [
-        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}" + (f" {_text(c.decided.reason)}" if c.decided else "")
+        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}"
+        + (f" Reason: {_text(c.decided.reason)}" if c.decided else "")
         for c in report.candidates
     ]
     return ["**Candidates**", "", *lines, ""] if lines else []
@@ -120,6 +124,8 @@ def as_junit(report: RoundReport) -> str:
     verdict = ET.SubElement(gate, "testcase", classname="gate", name="verdict")
     if about is None:
         ET.SubElement(verdict, "skipped", message="nothing was compared yet")
+    elif report.taken_back:
+        ET.SubElement(verdict, "skipped", message=_xml(report.taken_back))
     elif about.result != "pass":
         failure = ET.SubElement(verdict, "failure", message=WORDS[about.result], type=about.result)
         failure.text = _xml("\n".join(about.reasons))

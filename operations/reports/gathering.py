@@ -82,6 +82,7 @@ def round_report(project: Project, state: State, value: Round) -> RoundReport:
         branch=value.branch,
         baseline_commit=value.baseline_commit,
         current_commit=value.current_commit,
+        current_revision_id=value.current_revision_id,
         journal_record=state.position.number,
         plan=_plan(value.plan),
         plan_digest=value.plan_digest,

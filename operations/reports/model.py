@@ -113,6 +113,10 @@ class Comparison:
         return tuple(o for o in self.outcomes if o.dimension == self.statistics.primary_dimension)
 
 
+_GONE = ("rejected", "deferred", "withdrawn")
+"""What a candidate can come to after its comparison, so that the Round holds nothing of it."""
+
+
 def headline_of(comparisons: Sequence[Comparison]) -> Comparison | None:
     """Returns what a report of these comparisons, newest first, is about: the newest final one, else the newest."""
     return next((c for c in comparisons if c.mode == "final" and c.newest), None) or next(iter(comparisons), None)
@@ -258,6 +262,8 @@ class RoundReport:
     branch: str | None
     baseline_commit: str
     current_commit: str
+    current_revision_id: str | None
+    """The Revision at which the Round stands; None where nothing can be run."""
     journal_record: int
     """The last record of the journal that the report knows."""
     plan: dict[str, Any]
@@ -279,6 +285,21 @@ class RoundReport:
     def headline(self) -> Comparison | None:
         """The comparison that the report is about; see `headline_of`."""
         return headline_of(self.comparisons)
+
+    @property
+    def taken_back(self) -> str | None:
+        """Says that what passed in the headline is not in the Round any more; None where it is, or nothing passed."""
+        about = self.headline
+        if about is None or about.result != "pass":
+            return None
+        if about.mode == "final":
+            if about.right_revision_id == self.current_revision_id:
+                return None
+            return (
+                f"What passed, {about.right_revision_id}, was taken back; the Round is at {self.current_revision_id}."
+            )
+        gone = [c for c in self.candidates if c.candidate_id == about.candidate_id and c.status in _GONE]
+        return f"What passed, {gone[0].candidate_id}, was {gone[0].status}: nothing of it is kept." if gone else None
 
     def plain(self) -> dict[str, Any]:
         """Returns everything as JSON values."""

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from atk_mcp.inspector import main
+from storage.schema.rounds import Round
 from storage.schema.validations import Validation
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.test_following_batches import begin, slow, until_begun
@@ -93,6 +94,22 @@ def test_a_gate_shows_an_override_and_is_not_moved_by_it(at, run):
     status, out, _ = run(target, "gate", target.round_id)
     assert status == 0  # the candidate's own comparison passed; no final one was made
     assert "overrides it: now" in out
+
+
+def test_a_pass_that_was_rolled_back_is_no_pass_of_what_stands(at, run):
+    target = at("kept")
+    assert run(target, "gate", target.round_id)[0] == 0
+    b0 = target.state.get(Round, target.round_id).baseline_commit
+    target.call("rollback_to", round_id=target.round_id, target_commit=b0, reason="it failed in the field")
+    gone = f"What passed, {target.candidate_id}, was withdrawn: nothing of it is kept."
+    for end in (None, "close_without_adoption"):
+        if end is not None:
+            target.call("finish_round", round_id=target.round_id, action=end, reason="nothing is kept")
+        status, out, _ = run(target, "gate", target.round_id)
+        assert status == 2
+        assert out.startswith(f"Pass, and taken back: {target.round_id}, incremental ")
+        assert gone in out
+        assert json.loads(run(target, "gate", target.round_id, "--json")[1])["taken_back"] == gone
 
 
 def test_a_report_says_where_it_lies(completed, run):
