@@ -215,11 +215,7 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
         return _for_candidate(value, pending, batches, assessments, validations)
     if value.status == "finalizing":
         return _for_ending(value, batches, assessments, validations)
-    drafted = sum(c.round_id == value.id for c in candidates)
-    free, side = _means(value, None, batches, candidates, validations)
-    more = value.plan is not None and drafted < value.plan.budget.candidates and side <= free
-    more = more and was_run(value, batches) is None  # what is changed now could be made to fit the holdout
-    begin = [NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})] * more
+    begin = another_candidate(value, batches, candidates, validations)
     if value.accepted_candidate_ids:
         return [*begin, *_for_final(value, batches, assessments, validations)]
     if not begin:
@@ -232,17 +228,41 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
 
 def _means(
     value: Round,
-    issue_id: str | None,
+    issue_id: str,
     batches: Sequence[Batch],
     candidates: Sequence[Candidate],
     validations: Sequence[Validation],
 ) -> tuple[int, int]:
-    """Returns the Executions that incremental runs may take, and what one side of the cheapest comparison takes."""
+    """Returns the Executions that incremental runs may take, and what one side of a comparison for the Issue takes."""
     if value.plan is None:
         return 0, 0
-    issues = (issue_id,) if issue_id else value.plan.issue_ids
-    sides = [running.incremental_side(value.plan, value, candidates, validations, i) for i in issues]
-    return budget.account(value, value.plan, batches).free, min(sides, default=0)
+    side = running.incremental_side(value.plan, value, candidates, validations, issue_id)
+    return budget.account(value, value.plan, batches).free, side
+
+
+def another_candidate(
+    value: Round, batches: Sequence[Batch], candidates: Sequence[Candidate], validations: Sequence[Validation]
+) -> list[NextCall]:
+    """Returns the call that begins a candidate for an Issue that no kept one answers; nothing where none can be paid.
+
+    A change that the Round adopted and that no draft has taken up yet is what the candidate begins with.
+    """
+    plan = value.plan
+    own = [c for c in candidates if c.round_id == value.id]
+    # What is changed after the holdout was run could be made to fit it.
+    if plan is None or len(own) >= plan.budget.candidates or was_run(value, batches) is not None:
+        return []
+    answered = {c.primary_issue_id for c in own if c.id in value.accepted_candidate_ids}
+    left = [issue_id for issue_id in plan.issue_ids if issue_id not in answered] or list(plan.issue_ids)
+    means = {issue_id: _means(value, issue_id, batches, candidates, validations) for issue_id in left}
+    payable = [issue_id for issue_id, (free, side) in means.items() if side <= free]
+    if not payable:
+        return []
+    adopts = value.adopt_commit is not None and not answered and not any(c.adopted for c in own)
+    begin = {"round_id": value.id, **({"adopt": "worktree"} if adopts else {})}
+    if len(payable) == 1:
+        return [NextCall("prepare_candidate", {**begin, "primary_issue_id": payable[0]})]
+    return [NextCall("prepare_candidate", begin, {"primary_issue_id": f"one of {', '.join(payable[:4])}"})]
 
 
 def _for_candidate(

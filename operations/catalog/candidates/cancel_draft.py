@@ -9,15 +9,17 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.tuning import lifecycle
+from operations.tuning import advice, lifecycle
 from operations.wording import counted
 from storage import effects
 from storage.checkpoints import build_tree, commit_tree, draft_changes, inverse
 from storage.errors import NextCall
 from storage.projection import UnknownObject
 from storage.schema.base import ObjectId
+from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.rounds import Round
+from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy
 from storage.worktree import Surroundings, ready, shown_path
 
@@ -94,9 +96,12 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
                 after_commit=head.commit,
             )
         )
-        tx.put(candidate.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
-        tx.put(lifecycle.changed(value, pending_candidate_id=None))
+        cancelled = tx.put(candidate.model_copy(update={"status": "cancelled", "decision_id": decision.id}))
+        now = tx.put(lifecycle.changed(value, pending_candidate_id=None))
+        known = [cancelled if c.id == candidate.id else c for c in tx.state.all(Candidate)]
+        more = advice.another_candidate(now, tx.state.all(Batch), known, tx.state.all(Validation))
         left = plan.budget.candidates - sum(c.round_id == value.id for c in tx.state.all(Candidate))
+        ending = NextCall("finish_round", {"round_id": value.id}, {"action": "how it ends", "reason": "why"})
         ref = f"refs/atk/drafts/{candidate.id}"
         response = CancelDraftResponse(
             message=f"{candidate.id} is cancelled and stays spent; restored: {counted(len(changes), 'path')}.",
@@ -111,11 +116,7 @@ def cancel_draft(request: CancelDraftRequest, context: Context) -> CancelDraftRe
             ]
             if len(found) > len(changes)
             else [],
-            next=steps(
-                NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue of the plan"})
-                if left
-                else NextCall("finish_round", {"round_id": value.id}, {"action": "how it ends", "reason": "why"})
-            ),
+            next=steps(*(more or [ending])),
         )
         if commit is None:
             return tx.commit(response)

@@ -10,7 +10,7 @@ from operations import confirming
 from operations.confirming import TOLD, confirmed
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Reason, Response, WriteRequest, operation, steps
-from operations.tuning import blocking, deciding, lifecycle
+from operations.tuning import advice, blocking, deciding, lifecycle
 from operations.wording import counted
 from storage import effects
 from storage.checkpoints import Change, Staged, UnknownContent, classify, commit_tree, inverse
@@ -264,7 +264,7 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
     )
     keep = request.action == "keep"
     status = {"keep": "accepted", "reject": "rejected", "defer": "deferred"}[request.action]
-    tx.put(
+    decided = tx.put(
         candidate.model_copy(
             update={"status": status, "decision_id": decision.id, "accepted_commit": after if keep else None}
         )
@@ -278,11 +278,9 @@ def _recorded(  # noqa: PLR0913, PLR0917 - what a decision is made of
         }
     now = tx.put(lifecycle.changed(value, **update))
     paths = [c["path"] for c in candidate.changes]
-    left = plan.budget.candidates - sum(c.round_id == value.id for c in tx.state.all(Candidate))
     final = {"round_id": value.id, "dataset_id": plan.dataset_id, "phase": "final"}
-    more = [
-        NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": "an Issue that is left"})
-    ] * bool(left)
+    known = [decided if c.id == candidate.id else c for c in tx.state.all(Candidate)]
+    more = advice.another_candidate(now, tx.state.all(Batch), known, tx.state.all(Validation))
     ending = (
         [NextCall("run_evaluation", {**final, "revision_id": value.baseline_revision_id})]
         if now.accepted_candidate_ids

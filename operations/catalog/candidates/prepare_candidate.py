@@ -174,7 +174,7 @@ def prepare_candidate(request: PrepareCandidateRequest, context: Context) -> Pre
         tx.require_free("worktree", value.id)
         budget.require_candidate(value, plan, tx.state.all(Candidate))
         issue = _issue(request, plan, tx)
-        warnings = _affordable(value, plan, issue, tx.state)
+        warnings = [*_affordable(value, plan, issue, tx.state), *_put_aside(request, value, tx.state)]
         with context.project.git() as git, context.project.scratch(f"prepare-{tx.number}") as scratch:
             head = ready(git)
             lifecycle.require_at(value, head=head.commit, branch=head.branch)
@@ -254,13 +254,26 @@ def _affordable(value: Round, plan: Plan, issue: Issue, state: State) -> list[st
     """
     batches = state.all(Batch)
     cost = running.incremental_side(plan, value, state.all(Candidate), state.all(Validation), issue.id)
-    budget.require_executions(value, plan, batches, cost, final=False, step="The candidate's side of a comparison")
+    budget.require_executions(value, plan, batches, cost, final=False, step="the candidate's side of a comparison")
     free = budget.account(value, plan, batches).free
     if 2 * cost <= free or running.stands(value, value.current_revision_id, batches):
         return []
     warning = (
         f"A comparison of this candidate takes {counted(cost, 'Execution')} a side, and {free} are free: its parent "
         "has not been run yet, so only one of the two sides can be paid."
+    )
+    return [warning]
+
+
+def _put_aside(request: PrepareCandidateRequest, value: Round, state: State) -> list[str]:
+    """Warns where the change that create_round put aside is in no draft yet, nor in this one."""
+    taken_up = any(c.adopted for c in state.all(Candidate) if c.round_id == value.id)
+    if value.adopt_commit is None or request.adopt or taken_up:
+        return []
+    ref = f"refs/atk/adopt/{value.id}"
+    warning = (
+        f"The change that create_round put aside is not in this draft, which was asked for without adopt. It stays in "
+        f"{ref}; `git restore --source {ref} PATH` brings a file of it here."
     )
     return [warning]
 

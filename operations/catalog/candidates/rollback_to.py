@@ -10,7 +10,7 @@ from pydantic import Field
 from operations.context import Context
 from operations.definition import Effect, Example, Reason, Response, WriteRequest, operation, steps
 from operations.execution import surrounding
-from operations.tuning import budget, lifecycle
+from operations.tuning import advice, budget, lifecycle
 from storage import effects
 from storage.checkpoints import changes_between, commit_tree
 from storage.errors import AtkError, NextCall
@@ -20,6 +20,7 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision
 from storage.schema.projects import Project as ProjectRecord
 from storage.schema.rounds import Revision, Round
+from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Surroundings, ready, shown_path
 
@@ -110,8 +111,11 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
                 withdrawn_candidate_ids=tuple(withdrawn),
             )
         )
-        for candidate_id in withdrawn:
-            tx.put(tx.state.get(Candidate, candidate_id).model_copy(update={"status": "withdrawn"}))
+        gone = {
+            candidate_id: tx.put(tx.state.get(Candidate, candidate_id).model_copy(update={"status": "withdrawn"}))
+            for candidate_id in withdrawn
+        }
+        known = [gone.get(c.id, c) for c in tx.state.all(Candidate)]
         now = tx.put(
             lifecycle.changed(
                 value,
@@ -132,7 +136,7 @@ def rollback_to(request: RollbackToRequest, context: Context) -> RollbackToRespo
             warnings=_unpaid(budget.account(now, plan, tx.state.all(Batch))),
             next=steps(
                 NextCall("get_status", {"round_id": value.id}),
-                NextCall("prepare_candidate", {"round_id": value.id}, {"primary_issue_id": plan.issue_ids[0]}),
+                *advice.another_candidate(now, tx.state.all(Batch), known, tx.state.all(Validation)),
             ),
         )
         undo = [

@@ -220,7 +220,7 @@ def create_round(request: CreateRoundRequest, context: Context) -> CreateRoundRe
             status=value.status,
             left_alone=left_alone[:20],
             adopted_paths=adopted[:20],
-            warnings=_warnings(left_alone, tx.state.all(Round)),
+            warnings=_warnings(left_alone, adopted, tx.state.all(Round)),
             next=_leads(value),
         )
         if not request.adopt:
@@ -256,11 +256,19 @@ def _asked(request: CreateRoundRequest, identity: str) -> external_fixes.Asked:
     )
 
 
-def _warnings(left_alone: list[str], rounds: list[Round]) -> list[str]:
+def _warnings(left_alone: list[str], adopted: list[str], rounds: list[Round]) -> list[str]:
     found = []
     if left_alone:
-        were = "was frozen as it is" if len(left_alone) == 1 else "were frozen as they are"
-        found.append(f"{counted(len(left_alone), 'uncommitted file')} outside the scope {were}.")
+        one = len(left_alone) == 1
+        found.append(
+            f"{counted(len(left_alone), 'uncommitted file')} outside the scope {'has' if one else 'have'} to stay as "
+            f"{'it is' if one else 'they are'} until the Round ends."
+        )
+    if adopted:
+        found.append(
+            f"Your change to {counted(len(adopted), 'file')} was put aside, and the baseline is in place; "
+            "prepare_candidate with adopt: worktree writes it back."
+        )
     if paused := [r.id for r in rounds if r.status == "paused"]:
         found.append(
             f"Paused: {', '.join(paused[-5:])}. A commit made here keeps one from being resumed on its branch."
@@ -317,7 +325,7 @@ def _without_baseline(
             baseline_commit=None,
             branch=None,
             status=value.status,
-            warnings=_warnings([], tx.state.all(Round)),
+            warnings=_warnings([], [], tx.state.all(Round)),
             next=steps(*judge, diagnose),
         )
     )

@@ -46,6 +46,28 @@ def test_adopted_worktree_is_kept_under_a_ref_and_written_back_as_the_draft(at):
     assert target.state.get(Candidate, target.candidate_id).adopted
 
 
+def test_a_change_that_was_put_aside_is_named_until_a_draft_takes_it_up(at):
+    target = at("assessed")
+    target.write("prompt.txt", FIX)
+    made = opened(target, adopt="worktree")
+    assert any("adopt: worktree writes it back" in warning for warning in made.warnings)
+    target.run(target.b0)
+
+    (begin,) = target.call("get_status").next
+    assert begin.arguments == {
+        "round_id": target.round_id,
+        "adopt": "worktree",
+        "primary_issue_id": target.issue_id,
+    }
+    without = prepare(target)
+    assert f"git restore --source refs/atk/adopt/{made.round_id} PATH" in without.warnings[-1]
+    target.git("restore", "--source", f"refs/atk/adopt/{made.round_id}", "prompt.txt")
+    assert target.read("prompt.txt") == FIX
+    target.seal()
+    target.decide("reject", validation_missing_reason="only the slot is wanted")
+    assert not prepare(target, adopt="worktree").warnings
+
+
 def test_adopted_staged_change_is_restored_with_its_index_entry(at):
     target = at("assessed")
     target.write("prompt.txt", FIX)

@@ -1,5 +1,7 @@
 """What an answer says besides its result: what was left out, what cannot be paid, and with which arguments to go on."""
 
+import pytest
+
 from operations.tuning import budget
 from storage.schema.batches import Batch
 from storage.schema.rounds import Round
@@ -194,3 +196,46 @@ def test_a_run_of_a_round_is_judged_as_its_plan_says_unless_something_else_is_sa
     assert (judged.spec_id, judged.judger_id) == (target.spec_id, target.judger_id)
     assert other.spec_id == target.spec_id
     assert other.judger_id not in (None, target.judger_id)
+
+
+def begins(found):
+    """The calls among `found.next` that begin a candidate."""
+    return [step for step in found.next if step.tool == "prepare_candidate"]
+
+
+def test_a_decision_leads_on_to_the_issue_that_nothing_kept_answers(at):
+    target = at("compared")
+
+    decided = target.decide("keep")
+
+    other = {"round_id": target.round_id, "primary_issue_id": target.other_issue_id}
+    assert [step.arguments for step in begins(decided)] == [other]
+    assert [step.arguments for step in begins(target.call("get_status"))] == [other]
+    assert target.call("prepare_candidate", **other).issue_id == target.other_issue_id
+
+
+@pytest.mark.parametrize("field", ["candidates", "executions"])
+def test_nothing_leads_on_to_a_candidate_that_could_not_be_drafted_or_paid(at, field):
+    target = at("compared")
+    value, plan = target.round, target.round.plan
+    now = budget.account(value, plan, target.state.all(Batch))
+    tight = {"candidates": 1} if field == "candidates" else {"executions": now.used + now.reserve}
+    with_plan(target, budget=plan.budget.model_copy(update=tight))
+
+    decided = target.decide("keep")
+
+    assert begins(decided) == begins(target.call("get_status")) == []
+    undone = target.call("rollback_to", round_id=target.round_id, target_commit=value.baseline_commit, reason="no")
+    assert begins(undone) == []
+    error = target.refusal("prepare_candidate", round_id=target.round_id, primary_issue_id=target.other_issue_id)
+    assert error.code == "budget_exhausted"
+
+
+def test_issues_that_are_left_are_named_where_there_are_several(at):
+    target = at("compared")
+
+    rejected = target.decide("reject")
+
+    (step,) = begins(rejected)
+    assert step.arguments == {"round_id": target.round_id}
+    assert step.supply == {"primary_issue_id": f"one of {target.issue_id}, {target.other_issue_id}"}
