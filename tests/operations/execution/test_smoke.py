@@ -113,7 +113,7 @@ def test_declared_variables_that_nobody_set_are_named_and_the_smoke_run_is_refus
         ({"case_environment": {"A B": "x"}}, BadConfiguration, "names of variables"),
         ({"case_environment": {"A": "{case}"}}, BadConfiguration, "case_environment.A cannot be filled in"),
         ({"case_working_directory": "{nope}"}, BadConfiguration, "case_working_directory cannot be filled in"),
-        ({"replay_preparation": {"restart": ["x"]}}, BadConfiguration, "the fields of replay_preparation are mode, argv"),
+        ({"replay_preparation": {"restart": ["x"]}}, BadConfiguration, "fields of replay_preparation are mode, argv"),
         ({"replay_preparation": {"probe": ["x"]}}, BadConfiguration, "needs an argv or a service"),
     ],
 )
