@@ -9,6 +9,7 @@ from operations.importers._export_rows import Damage, RawRow, rows_of
 from operations.importers._folders import ExportFile, Found, find_tables
 from operations.importers._json_columns import json_columns
 from operations.importers._results import ResultReader
+from operations.importers._scores import number_of
 from operations.importers._source import Feed, Format, Options, Sample, Suggestion
 from operations.importers._streams import Opened
 from operations.importers._tally import Tally
@@ -17,6 +18,17 @@ from storage.schema.traces import Completeness
 
 _OUTPUTS = ("output", "answer", "response", "completion", "prediction", "result", "actual")
 _INPUTS = ("input", "question", "prompt", "query", "request")
+_EXPECTED = ("expected", "expected_output", "expected_answer", "ground_truth", "reference", "ideal")
+_USUAL = {
+    "input": _INPUTS,
+    "output": _OUTPUTS,
+    "case_id": ("case_id", "id"),
+    "repeat": ("repeat",),
+    "expected": _EXPECTED,
+}
+"""Field → columns that it is usually read from, the likeliest first."""
+_SCORES = 10
+"""How many columns a dry run takes for scores."""
 _TEXT = 80
 
 
@@ -88,11 +100,13 @@ def _suggest(
         for row in sample.rows:
             columns |= dict.fromkeys(row.value)
     found.columns = [str(masker.text(name[:_TEXT])) for name in list(columns)[:40]]
-    mapping = {
+    mapping: dict[str, Any] = {
         wanted: name
-        for wanted, usual in (("input", _INPUTS), ("output", _OUTPUTS), ("case_id", ("case_id", "id")))
+        for wanted, usual in _USUAL.items()
         if (name := next((name for name in usual if name in columns), None)) is not None
     }
+    if scores := _scores([name for name in columns if name not in mapping.values()], samples):
+        mapping["scores"] = {name: name for name in scores}
     found.request = {"source_kind": "batch_results", "mapping": mapping}
     if "output" not in mapping:
         found.supply = {"mapping": "output (or scores), and input, case_id, repeat, expected: each a column"}
@@ -101,6 +115,16 @@ def _suggest(
     found.message = "Rows of results, by the look of them. Check the mapping in next before you send it."
     if columns_of_json := json_columns(samples):
         found.request["json_columns"] = columns_of_json
+
+
+def _scores(columns: Sequence[str], samples: Sequence[Sample]) -> list[str]:
+    """Returns the columns that are called a score, and hold a number or a truth wherever they hold something."""
+    found = []
+    for name in columns:
+        given = [row.value[name] for sample in samples for row in sample.rows if row.value.get(name) not in (None, "")]
+        if "score" in name.lower() and given and all(number_of(v) is not None or isinstance(v, bool) for v in given):
+            found.append(name)
+    return found[:_SCORES]
 
 
 FORMAT = Format(kind="batch_results", open=BatchResults, role_of=_role_of, suggest=_suggest)

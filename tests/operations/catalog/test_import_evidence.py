@@ -355,6 +355,25 @@ def test_a_dry_run_suggests_what_it_was_called_with_too(imports, write):
     assert step.arguments["source_namespace"] == "prod"
 
 
+def test_a_dry_run_finds_expected_answers_and_scores_among_the_columns_of_results(imports, write):
+    rows = (
+        b"id,input,output,expected,repeat,score,f1_score,score_note,pass_score\n1,q,a,b,2,1,0.5,fine,\n2,q,a,b,1,,1,,\n"
+    )
+    source = write("r.csv", raw=rows)
+    (step,) = imports.send(source, source_kind="batch_results", dry_run=True).next
+    assert step.arguments["mapping"] == {
+        "input": "input",
+        "output": "output",
+        "case_id": "id",
+        "repeat": "repeat",
+        "expected": "expected",
+        "scores": {"score": "score", "f1_score": "f1_score"},
+    }
+    batch_id = imports.call("import_evidence", **step.arguments).batch_id
+    first = imports.raw(batch_id)[0]
+    assert (first["expected"]["value"], [score["value"] for score in first["scores"]]) == ("b", [1.0, 0.5])
+
+
 def test_a_dry_run_asks_for_no_mapping_that_it_was_given(imports, write):
     source = write("r.csv", raw=b"Ticket,Bot answer\n1,yes\n")
     (step,) = imports.send(source, source_kind="batch_results", dry_run=True).next
