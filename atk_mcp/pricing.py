@@ -26,8 +26,8 @@ bytes of compact JSON by four, for which no tokenizer is needed; OpenAI's o200k_
 is at most 8 kB; what is longer comes in pages.
 
 The list is shorter than what there is to say: small parts of a request are told in one line of their field's
-description, answers name the fields that the next step depends on. The [reference](operations/README.md) and `atk tools NAME`
-have everything.
+description, answers name the fields that the next step depends on. The [reference](operations/README.md) and
+`atk tools NAME` have everything.
 
 | Tool | Toolset | Definition | Input schema | As Codex has it | Output schema | Largest result in the demo |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |

@@ -18,7 +18,7 @@ class EvidenceRef(Value):
     batch_id: ObjectId
     evidence_id: str
     finding: str | None = None
-    """What a failure detector found in it: `<detector>.<version>/<first>-<last event>`, which held when it was stored."""
+    """What a failure detector found in it: `<detector>.<version>/<first>-<last event>`, which held when stored."""
 
 
 class Check(Value):

@@ -206,9 +206,9 @@ def environment():
 class Wire:
     """The real server as a process, spoken to line by line, so that a test may kill it or leave a call open."""
 
-    def __init__(self, cwd):
+    def __init__(self, cwd, *options):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "atk_mcp"],
+            [sys.executable, "-m", "atk_mcp", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -28,7 +28,7 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(project):
-    with Wire(project.target.root) as wire:
+    with Wire(project.target.root, "--toolsets", "all") as wire:
         yield wire
 
 
