@@ -15,7 +15,9 @@ from operations.importers.event_logs import log_of
 from operations.importers.failures import episode_of
 from operations.trajectories.detectors import detect
 from operations.trajectories.metrics.registry import measured
+from storage import contents
 from storage.project import Project
+from storage.schema.batches import Batch
 
 _CUT = 300
 _OWN = ("kind", "type", "name", "role", "seq", "at", "turn", "call_id", "id", "locator")
@@ -39,10 +41,8 @@ def trajectory(given: argparse.Namespace, root: str) -> int:
         unknown = {name: one.unknown for name, one in found.items() if one.value is None}
         as_json({"record_id": record["id"], **log.as_stored(), "metrics": known, "metrics_unknown": unknown, **failed})
         return 0
-    for name in ("input", "output"):
-        said = record.get(name)
-        value = said.get("value") if isinstance(said, dict) and "status" in said else said
-        if value is not None:
+    for name, value in _said(project, record).items():
+        if value not in (None, ""):
             say(f"{name}: {_cut(value, whole=given.whole)}")
     if not len(log):
         say("No event is recorded: the agent wrote no events file, or the export has none.")
@@ -53,6 +53,26 @@ def trajectory(given: argparse.Namespace, root: str) -> int:
     for one in failed["findings"]:
         say(f"found: {one['finding_id']}: {one['reason']}")
     return 0
+
+
+def _said(project: Project, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the attempt was asked, what is right, what it answered, and what it wrote besides.
+
+    A Record of a run holds neither input nor expected answer: they are its Case's. Of a holdout Case that stays unseen
+    nothing is said.
+    """
+    plain = {name: record.get(name) for name in ("input", "expected", "output")}
+    found = {name: v.get("value") if isinstance(v, dict) and "status" in v else v for name, v in plain.items()}
+    batch_id = record["id"].rpartition(".")[0]
+    batch = project.state().find(Batch, batch_id)
+    if batch is not None and "sealed" not in record:
+        cases = contents.cases(project, project.state(), batch.dataset_id)
+        case = next((c for c in cases if c.id == record.get("case_id") and c.usage != "holdout"), None)
+        if case is not None:
+            found |= {"input": project.masker.value(case.input), "expected": project.masker.value(case.expected)}
+    text = found["output"]
+    found["output"] = text.rstrip("\n") if isinstance(text, str) else text
+    return {**found, "stderr": str(record.get("stderr_tail") or "").rstrip("\n")}
 
 
 def _failures(project: Project, record: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -12,6 +12,7 @@ from storage.schema.rounds import Round
 from storage.schema.validations import Validation
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.test_following_batches import begin, slow, until_begun
+from tests.support.projects import CASES
 
 __all__ = ["slow"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/] \u202egnp"
@@ -191,6 +192,18 @@ def test_a_trajectory_without_events_says_so_and_one_that_is_unknown_is_refused(
     assert "No event is recorded" in run(completed, "trajectory", f"{completed.batch_id}.1")[1]
     for name in (f"{completed.batch_id}.99", "nothing", "nothing.1"):
         assert run(completed, "trajectory", name)[0] == 1
+
+
+def test_a_trajectory_begins_with_what_was_asked_what_is_right_and_what_came_of_it(completed, run):
+    case_id, asked, right, *_ = CASES[0]
+    record_id = next(
+        r["id"]
+        for r in json.loads(run(completed, "cases", completed.batch_id, "--json")[1])["attempts"]
+        if r["case"] == case_id
+    )
+    lines = run(completed, "trajectory", record_id)[1].splitlines()
+    assert lines[:2] == [f"input: {asked}", f"expected: {right}"]
+    assert lines[2].startswith("output: ")
 
 
 def test_a_trajectory_ends_with_the_failures_that_rules_find_in_it(completed, run):
