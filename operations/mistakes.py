@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -90,7 +90,7 @@ def problems(model: type[BaseModel], error: ValidationError) -> list[str]:
             hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(known)}"
             found.append(f"{sentence(where, mistake)} ({hint})")
         elif mistake["type"] == "missing":
-            found.append(sentence(where, mistake))
+            found.append(f"{sentence(where, mistake)}{_choices(model, mistake['loc'])}")
         else:
             found.append(f"{sentence(where, mistake)} (given: {_cut(mistake['input'])})")
     return found
@@ -98,11 +98,23 @@ def problems(model: type[BaseModel], error: ValidationError) -> list[str]:
 
 def _known(model: type[BaseModel], where: Sequence[str | int]) -> list[str]:
     """Returns the fields of the model in which the last part of `where` is none."""
+    return list(_holder(model, where).model_fields)
+
+
+def _choices(model: type[BaseModel], where: Sequence[str | int]) -> str:
+    """Returns what a field that is missing can be, where that is one of a few words."""
+    field = _holder(model, where).model_fields.get(str(where[-1]))
+    words = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
+    return f": one of {', '.join(map(str, words))}" if len(words) > 1 else ""
+
+
+def _holder(model: type[BaseModel], where: Sequence[str | int]) -> type[BaseModel]:
+    """Returns the model that the last part of `where` is said of."""
     for part in where[:-1]:
         field = model.model_fields.get(str(part))
         if field is not None and (inner := _model_in(field.annotation)) is not None:
             model = inner
-    return list(model.model_fields)
+    return model
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

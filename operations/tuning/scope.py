@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 from storage.errors import AtkError, NextCall
 
-_NAMED = "one that names them"
-_NEVER = "one without them: no candidate may change what the plan protects"
+_PUT_BACK = "Put those files back (git restore, or remove new ones), or cancel the draft and prepare "
+_NAMED = f"{_PUT_BACK}one that names them."
+_NEVER = f"{_PUT_BACK}one without them: no candidate may change what the plan protects."
+_YOURS = (
+    "No candidate may change what was uncommitted when the Round was created, and git restore does not bring it back: "
+    "write their earlier content again; or end this Round with finish_round and action abandon, and create another "
+    "from now."
+)
+"""How to go on, by what is wrong: not all that changed can be restored from a commit, or be named by a candidate."""
 InScope = Callable[[str, Sequence[str]], bool]
 
 
@@ -17,8 +24,7 @@ class OutOfScope(AtkError):
     """A change lies outside what the Candidate declared or what the plan allows."""
 
     message = (
-        "The change is not within its scope. {problem}: {paths}. Allowed: {allowed}; protected: {protected}. "
-        "Put those files back (git restore, or remove new ones), or cancel the draft and prepare {other}."
+        "The change is not within its scope. {problem}: {paths}. Allowed: {allowed}; protected: {protected}. {ways_out}"
     )
     next_calls = (
         NextCall("seal_candidate", {"round_id": "{round_id}", "candidate_id": "{candidate_id}"}),
@@ -31,7 +37,7 @@ class OutOfScope(AtkError):
     paths: list[str]
     allowed: list[str]
     protected: list[str]
-    other: str = _NAMED
+    ways_out: str = _NAMED
 
 
 @dataclass(kw_only=True, eq=False)
@@ -97,5 +103,11 @@ def _refuse(scope: Scope, problem: str, paths: list[str]) -> None:
             paths=sorted(paths),
             allowed=list(scope.allowed),
             protected=list(scope.protected),
-            other=_NEVER if problem.endswith("but protected") else _NAMED,
+            ways_out=_way_out(problem),
         )
+
+
+def _way_out(problem: str) -> str:
+    if problem.endswith("but protected"):
+        return _NEVER
+    return _YOURS if problem.endswith("uncommitted before the Round") else _NAMED

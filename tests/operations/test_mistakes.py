@@ -85,6 +85,18 @@ def test_a_mistake_is_said_by_its_field_what_it_has_to_be_and_what_was_given(giv
     assert mistakes.problems(Asked, error.value) == [said]
 
 
+class Chosen(Model):
+    kind: Literal["csv", "jsonl"]
+    inner: list["Chosen"] = []
+
+
+@pytest.mark.parametrize(("given", "where"), [("{}", "kind"), ('{"kind": "csv", "inner": [{}]}', "inner.0.kind")])
+def test_a_missing_field_that_is_one_of_a_few_words_names_them(given, where):
+    with pytest.raises(ValidationError) as error:
+        Chosen.model_validate_json(given)
+    assert mistakes.problems(Chosen, error.value) == [f"{where} is required: one of csv, jsonl"]
+
+
 def test_a_field_that_is_like_none_is_told_all_there_are():
     with pytest.raises(ValidationError) as error:
         Part.model_validate_json('{"role": "a", "xyz": 1}')

@@ -38,6 +38,8 @@ def test_change_outside_its_frame_is_refused_by_name(changed, declared, frozen, 
         scope.check_changes(a_scope(*declared, frozen=frozen), changed, IN_SCOPE)
 
     assert (refused.value.problem, refused.value.paths) == (problem, paths)
+    brought_back_by_git = "Put those files back (git restore" in str(refused.value)
+    assert brought_back_by_git != ("action abandon" in str(refused.value)) == bool(frozen)
 
 
 def test_change_within_its_frame_is_let_through():
