@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from operations.reports.charts import QUESTIONS
 from operations.reports.model import MOVES, CaseOutcome, Comparison, RoundReport
 from operations.reports.pages import WORDS, number
+from operations.reports.texts import markdown, visible
 from operations.wording import counted
 
 LISTED = 30
-"""Cases that a list of the Markdown names; how many more there are is said."""
+"""Cases or candidates that a list of the Markdown names; how many more there are is said."""
+COMMENT = 60_000
+"""Characters of the Markdown: GitHub takes 65,536 in a comment."""
 
+_SENTENCE, _NAME = 600, 120
+"""Characters of a reason, and of what stands in a cell, that the Markdown shows."""
+_TICKS = 12
+"""Repeats that are shown one by one; more are counted."""
 _MARKS = {"pass": "✓", "fail": "✗", "unknown": "?", "not_applicable": "/"}
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def as_json(report: RoundReport) -> str:
-    """Returns the whole report as JSON."""
-    return json.dumps({"format": 1, **report.plain()}, ensure_ascii=False, indent=2) + "\n"
+    """Returns the whole report as JSON; half a surrogate pair, which no file holds, is escaped."""
+    text = json.dumps({"format": 1, **report.plain()}, ensure_ascii=False, indent=2, allow_nan=False)
+    return text.encode(errors="backslashreplace").decode() + "\n"
 
 
 # ---- Markdown ----------------------------------------------------------------------------------------------------
 
 
 def as_markdown(report: RoundReport) -> str:
-    """Returns the report as GitHub's Markdown, short enough for a comment; every text in it is shown as text."""
+    """Returns the report as GitHub's Markdown of at most `COMMENT` characters; every text in it is shown as text."""
     about = report.headline
     word = "Nothing compared yet" if about is None else WORDS[about.result]
     lines = [f"## {word}{', and taken back' if report.taken_back else ''}: {_text(report.round_id)}", ""]
@@ -53,8 +59,21 @@ def as_markdown(report: RoundReport) -> str:
             f"{counted(len(known.looks), 'Case')} charged a look."
         )
         lines += [spent, ""]
-    lines += [f"<sub>{report.project_id}, journal record {report.journal_record}; `atk verify` checks it.</sub>", ""]
-    return "\n".join(lines)
+    end = f"<sub>{report.project_id}, journal record {report.journal_record}; `atk verify` checks it.</sub>\n"
+    return _fitting(lines, COMMENT - len(end) - 1) + f"\n{end}"
+
+
+def _fitting(lines: Sequence[str], limit: int) -> str:
+    """Returns the lines that fit, and says in the last one how many more there are."""
+    room, kept = limit - 80, 0
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept += 1
+    left_out = len(lines) - kept
+    said = ["", f"The rest is left out ({counted(left_out, 'line')}); the page has it."] if left_out else []
+    return "\n".join([*lines[:kept], *said])
 
 
 def _verdict(about: Comparison) -> list[str]:
@@ -87,25 +106,27 @@ def _moved(name: str, outcomes: Sequence[CaseOutcome]) -> list[str]:
 
 def _candidates(report: RoundReport) -> list[str]:
     lines = [
-        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}"
-        + (f" Reason: {_text(c.decided.reason)}" if c.decided else "")
-        for c in report.candidates
+        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}" + (f" {_text(c.decided.reason)}" if c.decided else "")
+        for c in report.candidates[:LISTED]
     ]
+    if len(report.candidates) > LISTED:
+        lines.append(f"- and {len(report.candidates) - LISTED} more")
     return ["**Candidates**", "", *lines, ""] if lines else []
 
 
-def _marks(marks: Iterable[str]) -> str:
-    return "".join(_MARKS[mark] for mark in marks)
+def _marks(marks: Sequence[str]) -> str:
+    """Returns a sign for each repeat, or how many there are of each sign."""
+    if len(marks) <= _TICKS:
+        return "".join(_MARKS[mark] for mark in marks)
+    return " ".join(f"{marks.count(mark)}{sign}" for mark, sign in _MARKS.items() if mark in marks)
 
 
 def _text(text: str) -> str:
-    """Returns the text in one line, with everything escaped that Markdown or HTML would take for its own."""
-    one = " ".join(text.split())
-    return re.sub(r"([\\`*_{}\[\]<>#|~!@])", r"\\\1", one).replace("://", ":\u200b//")
+    return markdown(text, _SENTENCE)
 
 
 def _cell(text: str) -> str:
-    return _text(text)
+    return markdown(text, _NAME)
 
 
 # ---- JUnit -------------------------------------------------------------------------------------------------------
@@ -125,25 +146,26 @@ def as_junit(report: RoundReport) -> str:
     if about is None:
         ET.SubElement(verdict, "skipped", message="nothing was compared yet")
     elif report.taken_back:
-        ET.SubElement(verdict, "skipped", message=_xml(report.taken_back))
+        ET.SubElement(verdict, "skipped", message=visible(report.taken_back))
     elif about.result != "pass":
         failure = ET.SubElement(verdict, "failure", message=WORDS[about.result], type=about.result)
-        failure.text = _xml("\n".join(about.reasons))
+        failure.text = visible("\n".join(about.reasons))
     suites: dict[str, ET.Element] = {}
     for outcome in about.outcomes if about is not None else ():
         if outcome.dimension not in suites:
-            suites[outcome.dimension] = ET.SubElement(root, "testsuite", name=_xml(outcome.dimension))
+            suites[outcome.dimension] = ET.SubElement(root, "testsuite", name=visible(outcome.dimension))
         _case(suites[outcome.dimension], outcome, regression=about is not None and about.result == "regression")
     for suite in root:
         suite.set("tests", str(len(suite)))
         suite.set("failures", str(len(suite.findall("testcase/failure"))))
+        suite.set("errors", "0")
         suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _case(suite: ET.Element, outcome: CaseOutcome, *, regression: bool) -> None:
-    case = ET.SubElement(suite, "testcase", classname=_xml(outcome.dimension), name=_xml(outcome.case_id))
+    case = ET.SubElement(suite, "testcase", classname=visible(outcome.dimension), name=visible(outcome.case_id))
     said = f"before {_marks(outcome.left)}, after {_marks(outcome.right)}"
     if outcome.move == "regressed" and regression:
         ET.SubElement(case, "failure", message=said, type="regressed").text = f"role: {outcome.role}"
@@ -151,8 +173,3 @@ def _case(suite: ET.Element, outcome: CaseOutcome, *, regression: bool) -> None:
         ET.SubElement(case, "skipped", message=f"not known: {said}")
     else:
         ET.SubElement(case, "system-out").text = f"{MOVES[outcome.move]}: {said}"
-
-
-def _xml(text: str) -> str:
-    """Returns the text without the characters that XML cannot hold."""
-    return _NO_XML.sub("\ufffd", text)

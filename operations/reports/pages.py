@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from operations.reports import charts
 from operations.reports.differences import Pair, side_by_side
 from operations.reports.model import MOVES, AssessmentReport, AttemptShown, CaseShown, RoundReport
+from operations.reports.texts import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -134,6 +135,11 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
+def _shown(value: object) -> object:
+    """Returns what a template writes: text, not markup, without anything that a reader would not see."""
+    return visible(value) if type(value) is str else value  # markup is a str, and is of the templates
+
+
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - serving loads no heavy module
@@ -141,6 +147,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("operations.reports"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -63,6 +63,7 @@ def test_a_report_is_whole_quiet_and_accessible(at, tmp_path):
     assert found["overflow"] == dict.fromkeys(WIDTHS, 0)
     assert found["first"] == "Skip to the content"
     assert found["pdf"] > 10_000
+    assert (found["paper"], found["unprinted"]) == ("rgb(255, 255, 255)", 0)
 
 
 def test_what_an_agent_says_is_text_in_a_browser_too(at, tmp_path):

@@ -40,6 +40,12 @@ try {
       await page.screenshot({ path: join(screenshots, `${scheme}-${width}.png`) });
     }
   }
+  // On paper nothing can be opened, and dark would be ink.
+  await page.emulateMediaType("print");
+  said.paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  said.unprinted = await page.$$eval("details:not([open])", (found) =>
+    found.filter((d) => d.scrollHeight < d.querySelector("summary").offsetHeight + 16).length);
+  await page.emulateMediaType(null);
   await page.keyboard.press("Tab");
   said.first = await page.evaluate(() => document.activeElement.textContent.trim());
   // What hangs closed is looked at too; the engine is let past the page's own policy, which allows no script.
