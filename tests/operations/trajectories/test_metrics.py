@@ -149,6 +149,17 @@ def test_steps_count_what_was_written_between_what_was_given():
         assert measured(log_of(*calls))["steps_to_answer"].value == steps
 
 
+@pytest.mark.parametrize(("group", "steps"), [({"group": "g"}, 2), ({}, 3)])
+def test_calls_of_one_group_are_one_step_though_results_stand_between_them(group, steps):
+    log = EventLog()
+    for call_id in "ab":
+        call = {"kind": "tool_call", "call_id": call_id, "name": "find", "arguments": content({})}
+        log.append(call | group)
+        log.append({"kind": "tool_result", "call_id": call_id, "content": content("x")})
+    log.append({"kind": "text", "role": "assistant", "content": content("done")})
+    assert measured(log)["steps_to_answer"].value == steps
+
+
 def test_reasoning_that_cannot_be_read_makes_its_share_unknown():
     log = EventLog()
     log.append({"kind": "reasoning", "content": content("x"), "opaque": True})
