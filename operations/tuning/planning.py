@@ -254,7 +254,7 @@ def _figures(
             "cases_needed_for_the_margin": _cases(plan.margin, variance, plan.incremental_repeats),
             "bound_when_nothing_varies": _short(tie),
         },
-        "warnings": [*_warnings(plan, units, excludable, tie), *_last_looks(plan, sizes)],
+        "warnings": [*_warnings(plan, units, excludable, tie, known=measured is not None), *_last_looks(plan, sizes)],
         "assumed": "the noisiest agent: rates of one half" if measured is None else "the variance of B0's repeats",
     }
     if wanted:
@@ -285,20 +285,31 @@ def _cases(effect: float, variance: float, repeats: int) -> int | None:
     return max(LEAST_UNITS, cases_needed(effect, between=0.0, within=2 * variance, repeats=repeats))
 
 
-def _warnings(plan: Plan, units: int, excludable: float, tie: float) -> list[str]:
-    """Returns what is likely to end in `insufficient` although some outcome could pass."""
+def _warnings(plan: Plan, units: int, excludable: float, tie: float, *, known: bool) -> list[str]:
+    """Returns what is likely to end in `insufficient` although some outcome could pass.
+
+    `known` says whether B0's own noise is what was computed with.
+    """
     found = []
     if excludable > plan.margin:
+        learn = "" if known else " How noisy it is, run_evaluation of HEAD with repeats tells: the noisiest is assumed."
         found.append(
             f"An unchanged agent as noisy as assumed shows the margin of {plan.margin:g} in fewer than four of five "
-            f"comparisons of {counted(units, 'unit')}: more repeats, more Cases or a margin of {excludable:.2g} would."
+            f"comparisons of {counted(units, 'unit')}: more repeats, more Cases or a margin of {_beyond(excludable)} "
+            f"would.{learn}"
         )
     if tie >= plan.margin > 0:
         found.append(
-            f"If no protected Case varies at all, a loss of {tie:.2g} stays possible and the result is insufficient: "
-            f"{units_for_zero_events(plan.margin, FIXED_ALPHA)} such units exclude {plan.margin:g}."
+            f"If no protected Case varies at all, a loss of {tie:.3g} stays possible and the result is insufficient, "
+            f"however many repeats there are: {units_for_zero_events(plan.margin, FIXED_ALPHA)} such units exclude "
+            f"{plan.margin:g}, and a margin of {_beyond(tie)} would do."
         )
     return found
+
+
+def _beyond(loss: float) -> str:
+    """Returns the least margin of two digits that is larger than a loss: rounded down it would not do."""
+    return f"{(math.floor(round(loss * 100, 6)) + 1) / 100:g}"
 
 
 def _short(value: float) -> float:

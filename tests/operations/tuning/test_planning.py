@@ -1,6 +1,7 @@
 """Plans that no outcome could pass are refused with what would help; the others are told what they can detect."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -100,6 +101,17 @@ def test_figures_say_what_is_detectable():
     assert found["protection"]["bound_when_nothing_varies"] == pytest.approx(0.1707, abs=1e-4)
     assert any("19 such units" in w for w in found["warnings"])
     assert len(json.dumps(found)) < 2000
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.1, 0.15, 0.17])
+def test_the_margin_that_a_warning_names_would_do(margin):
+    warned = check_plan(plan(margin=margin))["warnings"]
+    assert len(warned) == 2
+    for said, of in zip(warned, ("bound", "tie"), strict=True):
+        named = max(float(number) for number in re.findall(r"a margin of (0\.\d+)", said))
+        others = check_plan(plan(margin=named))["warnings"]
+        assert named > margin
+        assert not any(("however many repeats" in one) == (of == "tie") for one in others)
 
 
 def test_quiet_repeats_of_the_baseline_lower_the_excludable_loss():
