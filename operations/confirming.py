@@ -17,7 +17,9 @@ from storage.frames import canonical, digest
 from storage.project import Project
 from storage.projection import State
 from storage.schema.approvals import Approval, HowConfirmed
+from storage.schema.candidates import Candidate
 from storage.schema.projects import Project as ProjectRecord
+from storage.schema.rounds import CLOSED, Round
 from storage.transaction import Call, Transaction
 
 Answer = Literal["accept", "decline", "cancel"]
@@ -174,8 +176,15 @@ def leave_open(project: Project, question: Question, at: str) -> Approval:
 
 
 def waiting(state: State) -> list[Approval]:
-    """Returns the questions that wait for a person."""
-    return [approval for approval in state.all(Approval) if approval.status == "open"]
+    """Returns the questions that wait for a person; one about what was decided since is asked no more."""
+    return [approval for approval in state.all(Approval) if approval.status == "open" and not _decided(state, approval)]
+
+
+def _decided(state: State, approval: Approval) -> bool:
+    candidate, value = state.find(Candidate, approval.subject), state.find(Round, approval.subject)
+    return (candidate is not None and candidate.status not in ("draft", "sealed")) or (
+        value is not None and value.status in CLOSED
+    )
 
 
 def answer(project: Project, approval_id: str, *, approve: bool, at: str) -> tuple[Approval, list[str]]:

@@ -212,6 +212,18 @@ def test_what_waits_is_listed_and_an_answered_question_is_not_answered_again(tar
     assert "approval_answered" in capsys.readouterr().err
 
 
+def test_a_question_about_a_candidate_that_was_decided_since_waits_no_more(target, capsys):
+    demand_confirmation(target)
+    called(target, "legacy")
+    assert len(target.call("get_status").open_approvals) == 1
+
+    target.decide("reject")
+
+    assert target.call("get_status").open_approvals == []
+    assert inspector.main(["approve", "--project", target.root]) == 0
+    assert capsys.readouterr().out == "Nothing waits for a person.\n"
+
+
 def test_person_at_atk_call_is_asked_there(target, capsys):
     with at_a_terminal("yes\n"):
         status = inspector.main(["call", "decide_candidate", "--request", json.dumps(keep(target))])
