@@ -19,6 +19,10 @@ _PROMPT = re.compile(r"prompt|instruction|persona|few.?shot|playbook|guideline|(
 _PROSE = {".md", ".txt", ".prompt", ".jinja", ".jinja2", ".j2", ".tmpl", ".mustache", ".hbs", ".yaml", ".yml", ".json",
           ".toml", ".xml"}  # fmt: skip
 _PROMPT_FOLDERS = {"prompts", "prompt", "instructions", "templates"}
+_KNOWLEDGE = re.compile(
+    r"rule|polic|tone|style|knowledge|faq|glossar|lexicon|keyword|taxonom|categor|example|intent|routing"
+)
+"""In the name of a file that says what an agent knows, where its code names the file too."""
 _TEST = re.compile(r"(^|/)(tests?|t|specs?|__tests__|evals?|fixtures)/|(^|/)test_[^/]*$|[._]test\.\w+$|\.spec\.\w+$")
 _DEPENDENCIES = frozenset(
     {
@@ -49,10 +53,10 @@ _ACTS = {
 
 
 def allowed(found: Found, entry: Entry | None) -> list[str]:
-    """Returns what candidates may change: prompts and Skills, else the file that the agent begins with."""
+    """Returns what candidates may change: prompts, Skills and rules that the code reads, else the file it begins with."""
     folders = [folder for folder in skill_folders(found) if folder]
     skills = folders if "SKILL.md" not in found.by_path else ["SKILL.md", *folders]
-    prompts = [file for file in found.files if _is_prompt(file)]
+    prompts = [file for file in found.files if _is_prompt(file) or _is_read(found, file)]
     shared = sorted({file.folder for file in prompts if file.folder.rpartition("/")[2] in _PROMPT_FOLDERS})
     paths = [*skills, *shared, *(file.path for file in prompts if not _covered(file.path, [*skills, *shared]))]
     if not paths and entry is not None and entry.source is not None:
@@ -149,6 +153,14 @@ def _is_prompt(file: File) -> bool:
         return False
     inside = file.folder.rpartition("/")[2] in _PROMPT_FOLDERS - {"templates"}
     return inside or _PROMPT.search(file.path.lower()) is not None or file.name in {"AGENTS.md", "CLAUDE.md"}
+
+
+def _is_read(found: Found, file: File) -> bool:
+    """Whether a file at the agent's own level says by its name what an agent knows, and the code names it."""
+    usual = file.suffix in _PROSE and file.name not in _DEPENDENCIES
+    if not usual or _TEST.search(file.path) or _CASES.search(file.path) or not _KNOWLEDGE.search(file.name.lower()):
+        return False
+    return any(file.name in found.text(code.path) for code in _code(found))
 
 
 def _top_test(path: str) -> str:

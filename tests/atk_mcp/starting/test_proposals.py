@@ -22,6 +22,20 @@ def test_prompts_and_skills_may_change_else_the_file_that_begins(folder, files, 
     assert proposals.allowed(found, AGENT) == paths
 
 
+def test_rules_that_the_code_names_may_change_and_others_not(folder):
+    files = {
+        "agent.js": 'fs.readFileSync(path.join(root, "rules.json"))',
+        "src/desk.sh": "sed -f style.txt",
+        "rules.json": "{}",
+        "style.txt": "",
+        "policy.md": "nobody reads it",
+        "notes.txt": "",
+        "tests/rules.json": "{}",
+    }
+    found = finding.look(str(folder(files)))
+    assert proposals.allowed(found, entries.Entry(("node", "agent.js"), "", "agent.js")) == ["rules.json", "style.txt"]
+
+
 def test_the_start_tests_answers_dependencies_ci_and_secrets_are_protected(folder):
     files = ["agent.py", "tools.py", "prompts/a.md", "tests/test_a.py", "src/tests/b.py", "data/cases.csv", ".env",
              "pyproject.toml", "uv.lock", ".env.example", ".github/workflows/ci.yml", "evals/golden.jsonl",
