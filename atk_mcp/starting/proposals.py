@@ -53,7 +53,7 @@ _ACTS = {
 
 
 def allowed(found: Found, entry: Entry | None) -> list[str]:
-    """Returns what candidates may change: prompts, Skills and rules that the code reads, else the file it begins with."""
+    """Returns what candidates may change: prompts, Skills and rules that the code names, else the file it begins at."""
     folders = [folder for folder in skill_folders(found) if folder]
     skills = folders if "SKILL.md" not in found.by_path else ["SKILL.md", *folders]
     prompts = [file for file in found.files if _is_prompt(file) or _is_read(found, file)]
