@@ -262,7 +262,8 @@ def _message(  # noqa: PLR0913, PLR0917 - what a sentence is made of
 ) -> str:
     parts = [f"Project {record.id}"]
     if value is not None:
-        parts.append(f"{value.id} is {value.status}")
+        unplanned = value.status == "analysis_only" and not value.without_baseline
+        parts.append(f"{value.id} is {'open and its plan is not frozen yet' if unplanned else value.status}")
     if running:
         parts.append("1 batch is running" if len(running) == 1 else f"{len(running)} batches are running")
     if importing_now:
