@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from storage import recovery
@@ -18,12 +21,32 @@ from storage.views import IGNORED, IGNORES, place, render
 KEY = "mask.key"
 """The key of masks, which makes equal secrets equal."""
 
+STAGED = ".atk.new-"
+"""What the names of folders begin with in which a store is prepared."""
+
 
 def masker_of(key: bytes, record: ProjectRecord | None) -> Masker:
     """Returns what masks by a project's configuration."""
     if record is None:
         return Masker(key)
     return Masker(key, record.redact_keys, record.redact_patterns, second_look=record.second_look)
+
+
+@contextmanager
+def alone(root: str) -> Iterator[str]:
+    """Keeps apart all that make a store in `root`; yields the prefix of the folders in which they prepare it.
+
+    The lock is on the project's folder, since there is no store yet. What an earlier try left is taken away.
+    """
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        for name in os.listdir(root):
+            if name.startswith(STAGED):
+                shutil.rmtree(os.path.join(root, name))
+        yield os.path.join(root, STAGED)
+    finally:
+        os.close(fd)
 
 
 def write_new_store(staging: str, call: Call, record: ProjectRecord, response: Mapping[str, Any]) -> None:

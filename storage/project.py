@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import threading
@@ -16,7 +15,7 @@ from typing import Any
 from storage import owners, probes, recovery, segments, views
 from storage.errors import AtkError, NextCall
 from storage.files import Folder, StoreDamaged
-from storage.founding import KEY, masker_of, write_new_store
+from storage.founding import KEY, alone, masker_of, write_new_store
 from storage.git import Git
 from storage.journal import FOLDER as JOURNAL
 from storage.journal import SEGMENT, Journal, check_format, prepare
@@ -147,11 +146,8 @@ class Project:
         if os.path.lexists(path):
             found = cls.open(root)
             raise AlreadyInitialized(path=path, project_id=found.state().project_id)
-        with _alone(root):
-            staging = os.path.join(root, f"{ATK}.new-{record.id}")
-            for name in os.listdir(root):
-                if name.startswith(f"{ATK}.new-"):  # an earlier try that was cut short
-                    shutil.rmtree(os.path.join(root, name))
+        with alone(root) as prefix:
+            staging = f"{prefix}{record.id}"
             try:
                 write_new_store(staging, call, record, response)
                 os.rename(staging, path)
@@ -356,17 +352,6 @@ class Project:
 
 _opened: dict[str, Project] = {}
 _guard = threading.Lock()
-
-
-@contextmanager
-def _alone(root: str) -> Iterator[None]:
-    """Keeps two first calls apart: the lock is on the project's folder, since there is no store yet."""
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _same_folder(store: Folder, path: str) -> bool:

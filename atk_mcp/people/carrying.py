@@ -7,11 +7,11 @@ import os
 from datetime import UTC, datetime
 
 from atk_mcp.people.tables import as_json
-from atk_mcp.terminal import complain, say
+from atk_mcp.terminal import say
 from operations import verification
 from operations.wording import counted
 from storage import carrying
-from storage.project import Project
+from storage.project import Project, StorageFailed
 from storage.transaction import Call
 
 
@@ -20,7 +20,9 @@ def export(given: argparse.Namespace, root: str) -> int:
 
     Raises:
         ExportExists: There is something at the path.
+        ExportInside: The path lies in the store.
         WorkInProgress: A run or an operation is open.
+        StorageFailed: The file cannot be written.
     """
     at = datetime.now(UTC).isoformat()  # noqa: TID251 - a command is its own call
     path = os.path.abspath(os.path.expanduser(given.path))
@@ -29,8 +31,7 @@ def export(given: argparse.Namespace, root: str) -> int:
             Project.open(root), Call(operation="atk export", arguments={}, request_id=None, at=at), path
         )
     except OSError as error:
-        complain(f"atk: cannot write {path}: {error.strerror}.")
-        return 1
+        raise StorageFailed.of(error) from error
     if given.json:
         as_json({"path": path, **vars(made)})
     else:
@@ -47,13 +48,13 @@ def bring(given: argparse.Namespace, root: str) -> int:
     Raises:
         ProjectInPlace: There is a store.
         ExportUnusable: The file is no export, or something in it is not what its manifest says.
+        StorageFailed: The file cannot be read, or the folder not be written.
     """
     path = os.path.abspath(os.path.expanduser(given.path))
     try:
         made = carrying.bring(path, root)
     except OSError as error:
-        complain(f"atk: cannot unpack {path} into {root}: {error.strerror}.")
-        return 1
+        raise StorageFailed.of(error) from error
     report = verification.verify(Project.open(root))
     if given.json:
         as_json({"root": root, **vars(made), "findings": [str(f) for f in report.findings]})

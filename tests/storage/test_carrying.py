@@ -1,5 +1,6 @@
 """A store as one file: it comes back byte for byte, and whatever is wrong with the file, nothing is unpacked."""
 
+import errno
 import io
 import json
 import os
@@ -46,7 +47,7 @@ def members_of(path):
 
 def write(path, members):
     plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for member, data in members:
             member.size = len(data) if member.isreg() else 0
             tar.addfile(member, io.BytesIO(data))
@@ -87,6 +88,8 @@ def test_nothing_is_written_over(project, packed, tmp_path):
     os.symlink("/nowhere", tmp_path / "link")
     with pytest.raises(carrying.ExportExists):
         carrying.export(project, call_of("export"), str(tmp_path / "link"))
+    with pytest.raises(carrying.ExportInside):
+        carrying.export(project, call_of("export"), os.path.join(project.root, ".atk", "evidence", "mine.atk"))
     with pytest.raises(carrying.ProjectInPlace):
         carrying.bring(packed, project.root)
     assert os.stat(packed).st_mtime_ns == before.st_mtime_ns
@@ -115,6 +118,16 @@ def naming(name):
     return lambda members: with_manifest(members, change)
 
 
+def twice_a_file(manifest):
+    manifest["files"]["mask.key/below"] = manifest["files"]["mask.key"]
+
+
+def huge_header():
+    member = tarfile.TarInfo(".atk/x")
+    member.pax_headers = {"comment": "x" * (2 << 20)}
+    return member, b""
+
+
 BROKEN = {
     "a byte": lambda m: [*m[:-1], (m[-1][0], b"x" + m[-1][1][1:])],
     "a byte more": lambda m: [*m[:-1], (m[-1][0], m[-1][1] + b"x")],
@@ -128,6 +141,15 @@ BROKEN = {
     "a manifest with an empty name": naming(""),
     "a manifest with a NUL": naming("a\0b"),
     "a manifest of work in progress": naming("work/run"),
+    "a manifest that acts on a terminal": naming("a\x1b[2J"),
+    "a manifest that no disk takes": naming("w" * 300),
+    "a manifest deeper than any store": naming("d/" * 20 + "x"),
+    "a manifest in which a file is a folder": lambda m: with_manifest(m, twice_a_file),
+    "a number that is none": lambda m: with_manifest(m, lambda x: x.update(journal_record=float("inf"))),
+    "another journal record": lambda m: with_manifest(m, lambda x: x.update(journal_record=7)),
+    "another project": lambda m: with_manifest(m, lambda x: x.update(project_id="project-1-zzzz")),
+    "files that are no store": lambda m: with_manifest(m[:1], lambda x: x.update(files={})),
+    "a header that fills the memory": lambda m: [*m, huge_header()],
     "no manifest": lambda m: m[1:],
     "a newer format": lambda m: with_manifest(m, lambda x: x.update(format=2)),
     "a manifest of other types": lambda m: with_manifest(m, lambda x: x.update(files=[1])),
@@ -152,6 +174,24 @@ def test_a_file_that_was_cut_off_is_refused(packed, elsewhere, share):
     with pytest.raises(carrying.ExportUnusable):
         carrying.bring(packed, elsewhere)
     assert os.listdir(elsewhere) == []
+
+
+def test_what_a_killed_import_left_is_taken_away_by_the_next(packed, elsewhere):
+    os.makedirs(os.path.join(elsewhere, ".atk.new-import", "journal"))
+    carrying.bring(packed, elsewhere)
+    assert os.listdir(elsewhere) == [".atk"]
+
+
+def test_a_drive_without_second_names_takes_an_export(project, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "stick.atk")
+    carrying.export(project, call_of("export"), path)
+    with pytest.raises(carrying.ExportExists):
+        carrying.export(project, call_of("export"), path)
+    assert sorted(os.listdir(tmp_path)) == ["one", "stick.atk"]
 
 
 def test_what_is_no_file_is_refused(elsewhere, tmp_path):
