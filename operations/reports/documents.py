@@ -106,12 +106,17 @@ def _moved(name: str, outcomes: Sequence[CaseOutcome]) -> list[str]:
 
 def _candidates(report: RoundReport) -> list[str]:
     lines = [
-        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}" + (f" {_text(c.decided.reason)}" if c.decided else "")
+        f"- {c.candidate_id}: **{c.status}**, {_text(c.symptom)}"
+        + (f" Reason: {_text(c.decided.reason)}" if c.decided else "")
         for c in report.candidates[:LISTED]
     ]
     if len(report.candidates) > LISTED:
         lines.append(f"- and {len(report.candidates) - LISTED} more")
-    return ["**Candidates**", "", *lines, ""] if lines else []
+    left = [f"- {i.issue_id}: {_text(i.symptom)}" for i in report.untried[:LISTED]]
+    return [
+        *(["**Candidates**", "", *lines, ""] if lines else []),
+        *(["**Planned and not tried**", "", *left, ""] if left else []),
+    ]
 
 
 def _marks(marks: Sequence[str]) -> str:

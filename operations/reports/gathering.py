@@ -18,6 +18,7 @@ from operations.reports.model import (
     Decided,
     HeatCell,
     HeatColumn,
+    IssueShown,
     Ledger,
     Role,
     RoundReport,
@@ -92,6 +93,7 @@ def round_report(project: Project, state: State, value: Round) -> RoundReport:
             for candidate in state.all(Candidate)
             if candidate.round_id == value.id
         ),
+        untried=_untried(project, state, value),
         heat=heat,
         heat_case_ids=_heat_order(value.plan, heat),
         cases=shown.cases,
@@ -161,13 +163,16 @@ def _outcomes(project: Project, state: State, value: Round, validation: Validati
     """Returns the stored comparison, its primary dimension and its worst Cases first."""
     text = contents.checked(project, state, f"validations/{validation.id}/comparison.csv").decode()
     rows = list(csv.reader(io.StringIO(text)))[1:]
-    targets = frozenset(validation.target_case_ids)
-    protected = frozenset(value.plan.protection_case_ids if value.plan is not None else ())
+    roles: dict[str, Role] = {}
+    if value.plan is not None:
+        roles |= dict.fromkeys(value.plan.protection_case_ids, "protected")
+        roles |= dict.fromkeys(value.plan.holdout_case_ids, "holdout")
+    roles |= dict.fromkeys(validation.target_case_ids, "target")
     found = [
         CaseOutcome(
             case_id=unguard(case_id),
             dimension=unguard(dimension),
-            role=_role(unguard(case_id), targets, protected),
+            role=roles.get(unguard(case_id), "other"),
             left=tuple(MARKS[letter] for letter in left),
             right=tuple(MARKS[letter] for letter in right),
         )
@@ -175,10 +180,6 @@ def _outcomes(project: Project, state: State, value: Round, validation: Validati
     ]
     primary = validation.statistics.primary_dimension
     return tuple(sorted(found, key=lambda o: (o.dimension != primary, o.dimension, _badness(o), o.case_id)))
-
-
-def _role(case_id: str, targets: frozenset[str], protected: frozenset[str]) -> Role:
-    return "target" if case_id in targets else "protected" if case_id in protected else "other"
 
 
 def _badness(outcome: CaseOutcome) -> tuple[int, float]:
@@ -203,6 +204,12 @@ def _candidate(project: Project, candidate: Candidate, state: State, decisions: 
         diff_left_out=left_out,
         decided=_decided([d for d in decisions if d.candidate_id == candidate.id]),
     )
+
+
+def _untried(project: Project, state: State, value: Round) -> tuple[IssueShown, ...]:
+    tried = {c.primary_issue_id for c in state.all(Candidate) if c.round_id == value.id and c.status != "cancelled"}
+    left = [state.get(Issue, i) for i in (value.plan.issue_ids if value.plan is not None else ()) if i not in tried]
+    return tuple(IssueShown(issue_id=i.id, symptom=project.masker.text(i.symptom)) for i in left)
 
 
 # ---- the heat map ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from storage.schema.validations import GateStatistics, Result
 
 Mark = Literal["pass", "fail", "unknown", "not_applicable"]
-Role = Literal["target", "protected", "other"]
+Role = Literal["target", "protected", "holdout", "other"]
 Move = Literal["regressed", "fixed", "mixed", "failing", "passing", "unknown"]
 
 MOVES: dict[Move, str] = {
@@ -138,6 +138,14 @@ class CandidateShown:
     diff_left_out: int = 0
     """Lines of the change that are not shown."""
     decided: Decided | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueShown:
+    """An Issue of the plan that no candidate was for."""
+
+    issue_id: str
+    symptom: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +280,8 @@ class RoundReport:
     comparisons: tuple[Comparison, ...]
     """Newest first."""
     candidates: tuple[CandidateShown, ...]
+    untried: tuple[IssueShown, ...]
+    """Issues of the plan that no candidate was for."""
     heat: tuple[HeatColumn, ...]
     heat_case_ids: tuple[str, ...]
     cases: tuple[CaseShown, ...]

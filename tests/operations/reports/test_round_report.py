@@ -185,6 +185,14 @@ def test_a_candidates_change_is_shown_and_its_decision(completed):
     assert "keep" in section.text
 
 
+def test_an_issue_of_the_plan_that_nothing_was_tried_for_is_named_with_its_symptom(completed):
+    found = report_of(completed)
+    assert [(issue.issue_id, issue.symptom) for issue in found.untried] == [(completed.other_issue_id, "filed wrongly")]
+    told = f"Planned and not tried:{completed.other_issue_id}: filed wrongly"
+    assert told in page_of(completed).one("section", id="candidates").text
+    assert f"**Planned and not tried**\n\n- {completed.other_issue_id}: filed wrongly\n" in documents.as_markdown(found)
+
+
 def test_a_report_without_the_repository_says_that_the_change_is_elsewhere(completed):
     shutil.rmtree(completed.path(".git"))
     section = page_of(completed).one("section", id="candidates")
@@ -246,4 +254,6 @@ def test_holdout_cases_stay_out_of_every_form_until_both_final_sides_are_sealed(
     assert all(
         b"MARK-IN" in _read(*os.path.split(path)) for name, path in shown.paths.items() if name in ("html", "json")
     )
-    assert target.state.get(Round, target.round_id).plan.holdout_case_ids
+    held = set(target.state.get(Round, target.round_id).plan.holdout_case_ids)
+    roles = {o.case_id: o.role for o in report_of(target).headline.outcomes}
+    assert {case_id for case_id, role in roles.items() if role == "holdout"} == held != set()
