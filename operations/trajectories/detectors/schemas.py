@@ -8,6 +8,7 @@ met: a rule that is not understood finds nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -20,19 +21,43 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 _DEEP = 20
 """Levels of schemas that are followed; a schema may name itself."""
+STEPS = 50_000
+"""Parts of a schema that one call's arguments are held to: one out of a trace may unfold without an end."""
 
 Schema = Mapping[str, Any]
 
 
 def problem(value: Any, schema: Schema) -> str | None:  # noqa: ANN401 - any JSON
-    """Returns the first thing in which arguments are not what a schema asks for, or None."""
-    return next(_problems(value, schema, "", schema, 0), None)
+    """Returns the first thing in which arguments are not what a schema asks for, or None.
+
+    Raises:
+        TooMuchToCheck: That takes more than `STEPS` to find out.
+    """
+    return next(_problems(value, schema, "", _Held(schema), 0), None)
 
 
-def _problems(value: Any, schema: Any, at: str, root: Schema, depth: int) -> Iterator[str]:  # noqa: ANN401 - any JSON
+class TooMuchToCheck(ValueError):
+    """A schema, with what is held to it, unfolds to more than is looked at."""
+
+
+@dataclass
+class _Held:
+    """The schema that arguments are held to, and how much of it may still be looked at."""
+
+    root: Schema
+    left: int = STEPS
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise TooMuchToCheck(f"more than {STEPS} parts of a schema")
+
+
+def _problems(value: Any, schema: Any, at: str, root: _Held, depth: int) -> Iterator[str]:  # noqa: ANN401 - any JSON
+    root.step()
     if not isinstance(schema, Mapping) or depth > _DEEP:
         return
-    if (target := _target(schema, root)) is not None:
+    if (target := _target(schema, root.root)) is not None:
         yield from _problems(value, target, at, root, depth + 1)
     named = at or "it"
     if not _fits(value, schema.get("type")):
@@ -60,7 +85,7 @@ def _allowed(value: Any, schema: Schema, named: str) -> Iterator[str]:  # noqa: 
         yield f"{named} is not the one value that there is"
 
 
-def _fields(value: dict[str, Any], schema: Schema, at: str, root: Schema, depth: int) -> Iterator[str]:
+def _fields(value: dict[str, Any], schema: Schema, at: str, root: _Held, depth: int) -> Iterator[str]:
     known = schema.get("properties")
     known = known if isinstance(known, Mapping) else {}
     inside = f"{at}." if at else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.detectors.schemas import problem
+from operations.trajectories.detectors.schemas import TooMuchToCheck, problem
 from operations.trajectories.metrics.metric import Call, Episode, Measurement, Metric, key_of, known, share
 from operations.trajectories.metrics.schemas import STEPS
 
@@ -21,7 +21,10 @@ def _valid(call: Call, episode: Episode) -> bool | None:
     schema = episode.schemas.get(call.name or "")
     if schema is None or not known(arguments):
         return None
-    return problem(arguments.get("value", ""), schema) is None
+    try:
+        return problem(arguments.get("value", ""), schema) is None
+    except TooMuchToCheck:
+        return None
 
 
 def _valid_argument_rate(episode: Episode) -> Measurement:

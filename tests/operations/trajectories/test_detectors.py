@@ -245,6 +245,15 @@ def test_the_parts_of_json_schema_that_tools_use_are_understood(part, good, bad)
         assert said("malformed_call", *steps(("t", {"f": bad}, "")), tools=tools).status == "found"
 
 
+def test_a_schema_that_unfolds_without_an_end_is_given_up_once():
+    endless = {"anyOf": [{"$ref": "#/$defs/x"}] * 10, "required": ["f"]}
+    tools = {"t": {"$defs": {"x": endless}, "$ref": "#/$defs/x"}, "u": schema({"g": "string"})}
+    calls = [("t", {"g": n}, "") for n in range(50)]
+    result = said("malformed_call", *steps(*calls, ("u", {"g": 1}, "")), tools=tools)
+    assert [f.seqs for f in result.findings] == [(100, 101)]
+    assert result.not_applicable == "50 calls have a schema that unfolds too far"
+
+
 def test_arguments_as_the_text_of_an_object_are_read():
     log = EventLog()
     text = {"status": "value", "value": '{"day": "Monday", "seats": 2}'}
