@@ -387,7 +387,7 @@ def test_an_import_that_is_given_up_leaves_nothing_behind(imports, write):
     path = write("t.jsonl", *(trace(n) for n in range(3000)))
     arguments = {"project_path": imports.root, "source": path, "source_kind": "langfuse", **TRACES}
     noted = []
-    with pytest.raises(ImportStopped, match=r"after [1-3]\d{3} rows"):
+    with pytest.raises(ImportStopped, match=r"at row [1-3]\d{3}"):
         invoke(
             all_operations()["import_evidence"],
             arguments,
