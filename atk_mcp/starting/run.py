@@ -27,9 +27,11 @@ from storage.errors import AtkError
 from storage.git import Git
 from storage.project import Project, ProjectNotInitialized
 from storage.schema.projects import Project as ProjectRecord
-from storage.worktree import ready
+from storage.worktree import ready, shown_path, surroundings
 
 _INPUT = "Hello"
+_DIRTY = 4
+"""How many files are named that have to be committed before a first run."""
 _ROWS = ("id,input,expected", 'late-1,"Where is my parcel?",shipping', 'bill-1,"My invoice is wrong",billing')
 
 
@@ -324,8 +326,19 @@ class _Begun:
             "Then your agent's first evaluation: one attempt for each Case, at a commit that holds what may be changed."
         )
         show(f"""  atk call run_evaluation{there} --request '{{"revision_commit": "HEAD"}}'""")
+        if dirty := self._uncommitted():
+            tell(f"Commit or restore before it, since tracked files have to be as HEAD has them: {dirty}.", indent="  ")
         tell(f"`atk cases BATCH{there}` shows each attempt then, and `atk status{there}` always says what is next.")
         tell("Or from Codex: `atk install`, start Codex here, and begin with $atk:atk-dataset.")
+
+    def _uncommitted(self) -> str:
+        """Returns the tracked files that are not as HEAD has them, as words; nothing where all are."""
+        git = Git(self.root)
+        try:
+            paths = sorted(shown_path(git, path) for path in surroundings(git).dirty)
+        finally:
+            git.close()
+        return ", ".join(paths[:_DIRTY]) + (f" and {len(paths) - _DIRTY} more" if len(paths) > _DIRTY else "")
 
 
 def _summary(found: finding.Found) -> dict[str, Any]:

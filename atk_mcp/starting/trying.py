@@ -61,7 +61,7 @@ def in_words(smoke: Mapping[str, Any]) -> list[str]:
     if not output:
         return [said, "It wrote nothing."]
     cut = output if len(output) <= _OUTPUT_CHARACTERS else "…" + output[-_OUTPUT_CHARACTERS:]
-    return [said, "It wrote:", *(f"  {line}" for line in cut.splitlines())]
+    return [said, "It wrote, to stdout (its answer) and to stderr:", *(f"  {line}" for line in cut.splitlines())]
 
 
 def answered(smoke: Mapping[str, Any]) -> bool:

@@ -91,6 +91,16 @@ def test_with_yes_the_project_is_made_and_its_agent_answers(folder, atk, files, 
     assert "Your agent starts and answers." in err
 
 
+def test_tracked_files_that_a_first_run_would_not_take_are_named_at_the_end(folder, atk):
+    root = folder({"agent.sh": 'echo "$1"\n', "README": "mine\n", "prompts/a.md": "a\n"}, git=True)
+    (root / "README").write_text("changed\n", encoding="utf-8")
+    (root / "notes").write_text("new\n", encoding="utf-8")
+    status, out, err = atk(root, "--yes")
+    assert status == 0
+    told = " ".join((out + err).split())
+    assert "Commit or restore before it, since tracked files have to be as HEAD has them: README." in told
+
+
 @pytest.mark.slow
 def test_an_agent_of_node_answers(folder, atk):
     files = {"package.json": '{"main": "index.js"}', "index.js": "console.log('got', process.argv[2])\n"}

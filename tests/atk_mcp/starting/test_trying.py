@@ -11,17 +11,20 @@ def smoke(output="", *, end="exited", code=0, outcome=None):
     return {"end": end, "exit_code": code, "outcome": outcome, "duration_seconds": 0.5, "output": output}
 
 
+WROTE = "It wrote, to stdout (its answer) and to stderr:"
+
+
 @pytest.mark.parametrize(
     ("attempt", "words"),
     [
-        (smoke("queue: billing\n"), ["It started, and ended with exit code 0 after 0.5 s.", "It wrote:",
+        (smoke("queue: billing\n"), ["It started, and ended with exit code 0 after 0.5 s.", WROTE,
                                      "  queue: billing"]),
         (smoke(), ["It started, and ended with exit code 0 after 0.5 s.", "It wrote nothing."]),
         (smoke("No such file: agnet", end="not_started", code=None),
          ["It could not be started: No such file: agnet"]),
         (smoke(end="timeout", code=None), ["It did not end within its limit and was ended after 0.5 s.",
                                            "It wrote nothing."]),
-        (smoke("a" * 700), ["It started, and ended with exit code 0 after 0.5 s.", "It wrote:", "  …" + "a" * 600]),
+        (smoke("a" * 700), ["It started, and ended with exit code 0 after 0.5 s.", WROTE, "  …" + "a" * 600]),
     ],
 )  # fmt: skip
 def test_an_attempt_is_told_in_sentences(attempt, words):
