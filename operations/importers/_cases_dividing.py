@@ -80,7 +80,10 @@ class Division:
         ]
         if self.seen:
             number = counted(self.seen, "source group")
-            said.append(f"{number} could be no holdout: the group or an input of it is known elsewhere in the project.")
+            said.append(
+                f"{number} could be no holdout: the group or an input of it is known elsewhere in the project. "
+                "Only Cases that are new to it can be held out."
+            )
         return said
 
     def _note(self, key: str, given: Usage | None, asked: Any) -> Usage:  # noqa: ANN401 - an input is any JSON

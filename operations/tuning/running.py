@@ -99,7 +99,7 @@ class DatasetNotNamed(AtkError):
     @classmethod
     def of(cls, ids: Sequence[str]) -> DatasetNotNamed:
         """Returns the refusal for a project with these datasets, oldest first."""
-        known = f"{len(ids)}, the newest {', '.join(ids[-5:])}" if ids else "none yet"
+        known = f"{len(ids)}, the newest first: {', '.join(ids[:-6:-1])}" if ids else "none yet"
         return cls(known=known, newest=ids[-1] if ids else "")
 
 

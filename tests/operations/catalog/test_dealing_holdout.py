@@ -39,6 +39,9 @@ def test_a_holdout_share_is_proposed_then_dealt_by_group_and_sealed(at):
     assert target.state.all(Exposure) == []
 
 
+NEW = "Only Cases that are new to it can be held out."
+
+
 def test_what_the_project_knows_already_is_dealt_to_no_holdout(at):
     target = at("initialized")
     target.call("store_dataset", source=write(target, "known.jsonl", rows(70)[:35]))
@@ -47,7 +50,7 @@ def test_what_the_project_knows_already_is_dealt_to_no_holdout(at):
     assert first.usage_counts["holdout"] == 0
     assert first.warnings[-2:] == [
         "No Case is for holdout: 10 source groups cannot be divided so.",
-        "10 source groups could be no holdout: the group or an input of it is known elsewhere in the project.",
+        "10 source groups could be no holdout: the group or an input of it is known elsewhere in the project. " + NEW,
     ]
     fresh = [{**row, "input": f"new {row['id']}"} for row in rows(20, groups=20)]
     made = target.call("store_dataset", source=write(target, "new.jsonl", fresh), split={"holdout": 0.3, "seed": 1})
