@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from atk_mcp.people.tables import as_json, console, table
 from atk_mcp.terminal import say
 from storage import recovery
-from storage.project import Project
+from storage.project import Project, StorageFailed
 from storage.transaction import Call
 from storage.views import REPORTS
 
@@ -21,7 +21,15 @@ def gc(given: argparse.Namespace, root: str) -> int:
 
     Raises:
         StoreDamaged: The store is to be put right first.
+        StorageFailed: The disk refuses, for instance since it is read-only.
     """
+    try:
+        return _freed(given, root)
+    except OSError as error:
+        raise StorageFailed.of(error) from error
+
+
+def _freed(given: argparse.Namespace, root: str) -> int:
     project = Project.open(root)
     state = project.state()
     freed = [
@@ -34,6 +42,7 @@ def gc(given: argparse.Namespace, root: str) -> int:
         at = datetime.now(UTC).isoformat()  # noqa: TID251 - a command is its own call
         project.recover(Call(operation="atk gc", arguments={}, request_id=None, at=at))
         project.store.remove_tree(REPORTS)
+        freed = [entry for entry in freed if not project.store.exists(entry[1])]  # another process may be at work
     total = sum(size for _, _, size in freed)
     if given.json:
         as_json(

@@ -269,6 +269,13 @@ def test_a_project_that_was_carried_elsewhere_is_verified_there_and_has_the_same
     assert run(There, "import-project", str(tmp_path / "x.atk"))[0] == 1
 
 
+def test_a_disk_that_refuses_is_told_of_as_any_refusal(completed, run, tmp_path):
+    there = type("There", (), {"root": str(tmp_path)})
+    for target, command in ((completed, "export"), (there, "import-project")):
+        status, out, err = run(target, command, str(tmp_path / "none" / "x.atk"), "--json")
+        assert (status, out, json.loads(err)["code"]) == (1, "", "storage_failed")
+
+
 def test_what_is_freed_is_said_before_and_evidence_stays(completed, run):
     run(completed, "report", completed.round_id)
     os.makedirs(completed.path(".atk/evidence/.staging-0123456789abcdef/part"))
