@@ -22,6 +22,9 @@ def told(project: Project, found: Followed) -> tuple[str, list[NextCall]]:
     batch, done = found.batch, sum(found.counts.values())
     attempts, are = "attempt" if batch.slots == 1 else "attempts", "is" if done == 1 else "are"
     stands = f"{batch.id} is {batch.status}: {done} of {batch.slots} {attempts} {are} done."
+    again = batch.slots - len(batch.case_ids) * batch.repeats
+    if again > 0:
+        stands += f" {again} of them {'takes' if again == 1 else 'take'} the place of others, which stay on record."
     spoiled = found.counts.get("infra_error", 0)
     if found.alive or batch.records_sha256 is None:
         return stands, leads_on(found)

@@ -226,6 +226,9 @@ def test_a_run_of_a_round_that_is_cut_off_once_and_continued_is_charged_for_its_
     assert made.status == "sealed"
     assert sum(target.ran.values()) > len(target.ran)  # what was under way ran again
     assert used - free == len(target.ran)
+    again = sum(target.ran.values()) - len(target.ran)
+    take = "takes" if again == 1 else "take"
+    assert made.message.endswith(f" are done. {again} of them {take} the place of others, which stay on record.")
 
 
 def test_a_run_stops_itself_after_infrastructure_failures_in_a_row_and_is_continued(target):
