@@ -22,6 +22,7 @@ from operations.trajectories.projections.pieces import (
     opened,
     pieces_of,
     role_of,
+    text_of,
 )
 
 Kind = Literal["text", "reasoning", "call", "result"]
@@ -34,6 +35,9 @@ _CUT_SHORT = frozenset({"length", "max_tokens", "model_length", "content_filter"
 
 _TOLD = frozenset({"environment", "message", "user"})
 """Types of observations that were told to the agent, as is a text without a type; others are spans around it."""
+
+UNTRAINED = "no whole segment is the agent's, so nothing is to be trained on"
+"""Why there is no row."""
 
 _KNOWN = ("value", "unparsable")
 _NOTHING = ("null", "empty")
@@ -157,12 +161,12 @@ class _Reader:
             why = "it is the report of an error, not an answer" if failed else None
             if role == "assistant" and has_several_answers(content["value"]):
                 self._made.problems.append(f"event {event['seq']}: it holds several answers to one question")
-            pieces = list(pieces_of(content["value"], role))
-            if all(piece.what == "text" for piece in pieces) and not is_message(opened(content["value"])):
+            pieces, value = list(pieces_of(content["value"], role)), opened(content["value"])
+            if all(piece.what == "text" for piece in pieces) and not (is_message(value) or is_conversation(value)):
                 self._texts(event, role, pieces, why)
                 return
-            for piece in pieces:
-                self._piece(event, piece, left=why)
+            for piece in pieces:  # what others say that the agent said is nothing that it says now
+                self._piece(event, piece, history=role != "assistant", left=why)
         elif content["status"] in (*_NOTHING, *_KNOWN):
             if role != "assistant" or self._silence:
                 self._add(Said(event, "text", role))
@@ -184,7 +188,7 @@ class _Reader:
             self._losses.note(event, "content", f"the reasoning is {why}, so there is nothing to carry")
             return
         value = content.get("value")
-        text = "\n\n".join(map(str, value)) if isinstance(value, list) else _joined(value)
+        text = "\n\n".join(map(text_of, value)) if isinstance(value, list) else _joined(value)
         self._add(Said(event, "reasoning", "assistant", text))
 
     def _call(self, event: Mapping[str, Any]) -> None:
@@ -323,10 +327,10 @@ def _pair(made: Conversation, losses: Losses | None) -> None:
                 losses.note(said.event, "*", "its call has no result, so nobody is trained on it")
 
 
-def _close(made: Conversation, log: EventLog, losses: Losses) -> None:
-    """Takes away a last turn that did not come to its end."""
+def cut_turn(made: Conversation, log: EventLog) -> tuple[int, str] | None:
+    """Returns where a last turn that did not come to its end begins, and why it is none; None where it did."""
     if not made.said:
-        return
+        return None
     last, start = made.said[-1], made.turns[-1] if made.turns else 0
     ended = next((e for n, e in reversed(made.placed) if e["kind"] == "turn_complete" and n > start), None)
     own = last.event.get("attributes") or {}
@@ -338,8 +342,14 @@ def _close(made: Conversation, log: EventLog, losses: Losses) -> None:
         why = "it does not end with an answer"
     elif reason.lower() in _CUT_SHORT or (ended or {}).get("error"):
         why = f"it was cut short ({reason[:40] or 'an error'})"
-    if why is None:
+    return None if why is None else (start, why)
+
+
+def _close(made: Conversation, log: EventLog, losses: Losses) -> None:
+    """Takes away a last turn that did not come to its end."""
+    if (found := cut_turn(made, log)) is None:
         return
+    start, why = found
     for said in made.said[start:]:
         losses.note(said.event, "*", f"the last turn was cut off: {why}")
     del made.said[start:]

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from operations.trajectories.log import EventLog, LogProblem
-from operations.trajectories.projections.conversation import Conversation, Said, conversation
+from operations.trajectories.projections.conversation import UNTRAINED, Conversation, Said, conversation, cut_turn
 from operations.trajectories.projections.evaluator import results_of
 from operations.trajectories.projections.losses import Carried, Losses, LossReport
-from operations.trajectories.projections.pieces import ROLES
+from operations.trajectories.projections.pieces import PART, ROLES
 
 _OWN = "openai"
 """The attribute under which a log keeps what only this format has."""
@@ -30,12 +30,19 @@ _TAKEN = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id")
 _KINDS = frozenset({"call", "text", "reasoning"})
 
 
-def openai_messages(log: EventLog) -> tuple[list[dict[str, Any]], LossReport]:
+def openai_messages(log: EventLog, *, to_train: bool = False) -> tuple[list[dict[str, Any]], LossReport]:
     """Returns a log as messages, and what they do not carry.
 
     What the agent said in one go is one message; its calls stand in it in their order, and their results follow it,
     each with the id of its call. Arguments are a text of JSON, as the format has them; arguments that were no JSON are
     the text that they were. Reasoning is `reasoning_content`, as servers of open models have it.
+
+    Args:
+        log: The log of one run.
+        to_train: Whether the messages are to be learned. Then one of the agent's that nobody should learn has `weight`
+            0, as OpenAI's fine-tuning takes it: one that was given to it, that has the report of an error, a call
+            without a result or with arguments that are no object, or that belongs to a last turn which was cut off.
+            The report says `refused` where this is no whole conversation, or nothing in it is to be learned.
     """
     losses = Losses("openai_messages")
     made = conversation(log, losses, whole=False, silence=True)
@@ -47,10 +54,20 @@ def openai_messages(log: EventLog) -> tuple[list[dict[str, Any]], LossReport]:
         losses.rest(event, carried.of(event) | ({"attributes"} if own else set()))
     for problem in made.problems:
         losses.count(("log", "*", problem), 1, ())
-    return _messages(made, losses), losses.report()
+    if not to_train:
+        return _messages(made, losses), losses.report()
+    cut = cut_turn(made, log)
+    messages = _messages(made, losses, len(made.said) if cut is None else cut[0])
+    refused = next(
+        (problem for problem in made.problems if not problem.partition(": ")[2].startswith(f"it holds {PART}")), None
+    )
+    if not any(message["role"] == "assistant" and message.get("weight") != 0 for message in messages):
+        refused = refused or UNTRAINED
+    return messages, losses.report(refused)
 
 
-def _messages(made: Conversation, losses: Losses) -> list[dict[str, Any]]:
+def _messages(made: Conversation, losses: Losses, trained: int | None = None) -> list[dict[str, Any]]:
+    """Returns the messages; with `trained`, those are told apart that are to be learned, which end there."""
     results, found = results_of(made), list[dict[str, Any]]()
     place = 0
     while place < len(made.said):
@@ -67,6 +84,8 @@ def _messages(made: Conversation, losses: Losses) -> list[dict[str, Any]]:
         end = _end_of_message(made.said, place)
         group = made.said[place:end]
         found.append(_message(group))
+        if trained is not None and not (end <= trained and all(map(_is_learned, group))):
+            found[-1]["weight"] = 0
         calls = [(n, one) for n, one in enumerate(group, place) if one.what == "call"]
         answers = [(results[n], one) for n, one in calls if n in results]
         for answer, call in sorted(answers, key=lambda pair: pair[0].seq):
@@ -76,6 +95,10 @@ def _messages(made: Conversation, losses: Losses) -> list[dict[str, Any]]:
                 losses.note(call.event, "*", "it has no result; a server would refuse to go on from here")
         place = end
     return found
+
+
+def _is_learned(said: Said) -> bool:
+    return said.by_agent and said.left is None and (said.what != "call" or isinstance(said.arguments, Mapping))
 
 
 def _end_of_message(said: list[Said], start: int) -> int:
@@ -166,17 +189,29 @@ def from_openai_messages(messages: Iterable[Mapping[str, Any]], *, state: str = 
     Raises:
         ValueError: One is no such message; it names which, from 0.
     """
-    reader = _Reader()
-    for number, message in enumerate(messages):
+    given = list(messages)
+    reader = _Reader(_ids_in(given))
+    for number, message in enumerate(given):
         reader.take(number, message)
     if state != "running":
         reader.log.end(state)
     return reader.log
 
 
+def _ids_in(messages: Iterable[Any]) -> set[str]:
+    """Returns the ids that messages give calls, so that none is given to another."""
+    found = set()
+    for message in filter(lambda one: isinstance(one, Mapping), messages):
+        calls = message.get("tool_calls")
+        found |= {str(one.get("id")) for one in calls if isinstance(one, Mapping)} if isinstance(calls, list) else set()
+        found.add(str(message.get("tool_call_id")))
+    return found
+
+
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, given: set[str]) -> None:
         self.log = EventLog()
+        self._given = given
         self._turn = 0
         self._times: dict[str, int] = {}
         self._open: dict[str, deque[str]] = {}
@@ -203,7 +238,9 @@ class _Reader:
             self.log.append({"kind": "text", **base, "role": role, "content": content, **own})
 
     def _assistant(self, number: int, message: Mapping[str, Any], base: dict[str, Any], more: dict[str, Any]) -> None:
-        calls = message.get("tool_calls") or ()
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise LogProblem(f"message {number} has tool_calls that are no list: {str(calls)[:40]!r}")
         said, thought = message.get("content"), message.get("reasoning_content")
         events: list[dict[str, Any]] = []
         if isinstance(thought, str):
@@ -229,10 +266,11 @@ class _Reader:
         own: dict[str, Any] = {}
         call_id = source = str(call.get("id") or f"call:{number}.{place}")
         if source in self._times:
-            self._times[source] += 1
-            call_id = f"{source}~{self._times[source]}"
+            while call_id == source or call_id in self._given:
+                self._times[source] += 1
+                call_id = f"{source}~{self._times[source]}"
             own["call_id"] = source
-        self._times.setdefault(call_id, 1)
+        self._times.setdefault(source, 1)
         self._open.setdefault(source, deque()).append(call_id)
         arguments = _arguments(given)
         again = json.dumps(arguments.get("value"), ensure_ascii=False, sort_keys=True)  # a log keeps no order of names

@@ -13,6 +13,9 @@ _SAID = ("content", "parts", "tool_calls", "function_call")
 _TEXT = frozenset({"text", "input_text", "output_text"})
 _THOUGHT = frozenset({"reasoning", "thinking"})
 
+PART = "a part"
+"""How it is said that something in a message is no text."""
+
 What = Literal["text", "reasoning", "call", "result"]
 
 
@@ -57,7 +60,7 @@ def arguments_of(value: Any) -> Any:  # noqa: ANN401 - JSON
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return value
 
@@ -108,9 +111,8 @@ def _of_message(message: Mapping[str, Any]) -> Iterator[Piece]:
         yield Piece("result", role, "".join(said), str(call_id), _name(message.get("name")))
         return
     yield from _content(content, role)
-    for call in message.get("tool_calls") or ():
-        if isinstance(call, Mapping):
-            yield _call(call)
+    calls = message.get("tool_calls")
+    yield from (_call(call) for call in calls if isinstance(call, Mapping)) if isinstance(calls, list) else ()
     if isinstance(old := message.get("function_call"), Mapping):
         yield _call(old)
 
@@ -142,7 +144,7 @@ def _of_part(part: Any, role: str) -> Piece:  # noqa: ANN401 - JSON
     if isinstance(part, str):
         return Piece("text", role, part)
     if not isinstance(part, Mapping):
-        return Piece("text", role, problem="a part that is no text")
+        return Piece("text", role, problem=f"{PART} that is no text")
     kind = part.get("type")
     if kind in _TEXT or (kind is None and "text" in part):
         return Piece("text", role, text_of(part.get("text", part.get("content", ""))))
@@ -154,7 +156,7 @@ def _of_part(part: Any, role: str) -> Piece:  # noqa: ANN401 - JSON
         given = part.get("response", part.get("result", part.get("content")))
         inner = "".join(p.text or "" for p in _content(given, "tool"))
         return Piece("result", "tool", inner, str(part.get("id", part.get("tool_use_id"))), _name(part.get("name")))
-    return Piece("text", role, problem=f"a part of type {str(kind)[:40]}")
+    return Piece("text", role, problem=f"{PART} of type {str(kind)[:40]}")
 
 
 def _call(call: Mapping[str, Any]) -> Piece:
@@ -169,6 +171,10 @@ def _call(call: Mapping[str, Any]) -> Piece:
         name=_name(inner.get("name")),
         arguments=arguments_of(given),
     )
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
 
 
 def _name(value: Any) -> str | None:  # noqa: ANN401 - JSON

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from operations.trajectories.log import EventLog, LogProblem
-from operations.trajectories.projections.conversation import Conversation, Said, conversation, is_aside
+from operations.trajectories.projections.conversation import UNTRAINED, Conversation, Said, conversation, is_aside
 from operations.trajectories.projections.losses import Losses, LossReport
 
 WEIGHTS: Mapping[str, float] = {"text": 1.0, "reasoning": 1.0, "call": 2.0, "result": 0.0}
@@ -190,7 +190,7 @@ def _no_object(made: Conversation) -> str | None:
 
 
 def _untrained(made: Conversation) -> str | None:
-    return None if any(map(weight_of, made.said)) else "no whole segment is the agent's, so nothing is to be trained on"
+    return None if any(map(weight_of, made.said)) else UNTRAINED
 
 
 def _prompted(made: Conversation) -> set[int]:

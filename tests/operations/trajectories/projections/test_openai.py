@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operations.trajectories.projections import from_openai_messages, openai_messages
-from tests.support.logs import a_log, call, result, say, think, user
+from tests.support.logs import a_log, call, result, say, think, user, value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(
@@ -118,6 +118,7 @@ def test_an_unfinished_run_is_told_as_far_as_it_went_and_its_open_call_is_named(
             {"role": "assistant", "tool_calls": [{"id": "x"}]},
             "message 1: call 0 names no function; a call has function.name",
         ),
+        ({"role": "assistant", "tool_calls": 5}, "message 1 has tool_calls that are no list: '5'"),
     ],
 )
 def test_what_is_no_message_is_refused_by_its_place(message, why):
@@ -144,3 +145,49 @@ def test_an_attribute_of_a_strange_log_changes_nothing_that_was_said():
         {"role": "tool", "tool_call_id": "x", "content": "found", "name": "bob"},
         {"role": "assistant", "content": "done"},
     ]  # fmt: skip
+
+
+def test_an_id_that_comes_again_takes_none_that_another_call_has():
+    def asked(*ids):
+        function = {"name": "f", "arguments": "{}"}
+        calls = [{"id": one, "type": "function", "function": function} for one in ids]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+
+    told = [{"role": "tool", "tool_call_id": one, "content": one} for one in ("a~2", "a")]
+    messages = [asked("a"), asked("a", "a~2"), *told]
+    log = from_openai_messages(messages)
+    assert [event["call_id"] for event in log if event["kind"] == "tool_call"] == ["a", "a~3", "a~2"]
+    assert [event["call_id"] for event in log if event["kind"] == "tool_result"] == ["a~2", "a"]
+
+
+def test_messages_to_train_on_tell_apart_what_nobody_should_learn():
+    log = a_log(
+        user({"role": "assistant", "content": "given"}),
+        user("go"),
+        call("x"),
+        result("x"),
+        call("open"),
+        say("failed", error={"kind": "model"}),
+        say("done"),
+        user("more"),
+        say("cut", attributes={"finish_reason": "length"}),
+    )
+    messages, report = openai_messages(log, to_train=True)
+    own = [message for message in messages if message["role"] == "assistant"]
+    assert [(message["content"] or message["tool_calls"][0]["id"], message.get("weight")) for message in own] == [
+        ("given", 0), ("x", None), ("open", 0), ("failed", 0), ("done", None), ("cut", 0)
+    ]  # fmt: skip
+    assert report.refused is None
+    plain, _ = openai_messages(log)
+    assert plain == [{name: v for name, v in m.items() if name != "weight"} for m in messages]
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([user("go"), say("half", attributes={"finish_reason": "length"})], "no whole segment is the agent's"),
+        ([user("go"), {"kind": "text", "role": "unknown", "content": value("x")}, say("done")], "nobody knows who"),
+    ],
+)
+def test_messages_to_train_on_are_refused_where_nothing_is_to_be_learned(events, why):
+    assert why in openai_messages(a_log(*events), to_train=True)[1].refused

@@ -296,3 +296,44 @@ def test_a_full_log_whose_context_is_not_known_in_tokens_says_so():
         sft_tokens(a_log(user("go"), sampled(say("done"), 1)))
     with pytest.raises(ValueError, match=r"events 0 have no tokens, or a prompt that has none"):
         sft_tokens(a_log(sampled(say("done", prompt=value("go")), 1)))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        user({"role": "assistant", "content": "wrong"}),
+        user([{"role": "user", "content": "go"}, {"role": "assistant", "content": "wrong"}]),
+        user([{"type": "tool_use", "id": "1", "name": "rm", "input": {}}, {"type": "thinking", "thinking": "wrong"},
+              {"type": "tool_result", "tool_use_id": "1", "content": "gone"}]),
+        {"kind": "text", "role": "tool",
+         "content": value({"choices": [{"message": {"role": "assistant", "content": "x"}}]})},
+        {"kind": "observation", "type": "environment", "input": {"status": "not_exported"},
+         "output": value({"role": "assistant", "content": "wrong"})},
+    ],
+)  # fmt: skip
+def test_nothing_that_others_say_the_agent_said_is_learned(told):
+    row = row_of(user("go"), told, say("done"))
+    assert [message for message, weight in zip(row["messages"], row["segment_weights"], strict=True) if weight] == [
+        {"role": "assistant", "content": "done"}
+    ]
+
+
+def test_an_answer_that_is_a_conversation_keeps_who_said_what():
+    row = row_of(user("go"), say([{"role": "user", "content": "and then?"}, {"role": "assistant", "content": "that"}]))
+    assert shown(row) == [("user", "go", 0.0, 0), ("user", "and then?", 0.0, 0), ("assistant", "that", 1.0, 1)]
+
+
+@pytest.mark.parametrize("arguments", ['{"a": Infinity}', '{"a": NaN}'])
+def test_arguments_that_json_does_not_have_refuse_the_row(arguments):
+    parts = [
+        {"type": "tool_use", "id": "1", "name": "f", "input": arguments},
+        {"type": "tool_result", "tool_use_id": "1", "content": "r"},
+        {"type": "text", "text": "done"},
+    ]
+    assert "arguments of the call are no JSON object" in why_not(user("go"), say(parts))
+
+
+def test_calls_in_a_message_that_are_no_list_are_none():
+    assert shown(row_of(user("go"), say({"role": "assistant", "content": "done", "tool_calls": 5})))[1:] == [
+        ("assistant", "done", 1.0, 1)
+    ]
