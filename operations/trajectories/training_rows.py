@@ -11,6 +11,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from operations.trajectories.projections.sft import IGNORED
@@ -41,7 +42,7 @@ def rendered(row: Mapping[str, Any], tokenizer: Any) -> dict[str, list[Any]]:  #
 
     Raises:
         RowNotRendered: The template fails, changes earlier messages when later ones follow, leaves a message out
-            whose weight is not 0, or does not show what it says.
+            whose weight is not 0, or does not show what it says; or a message holds a special token as text.
         ValueError: Weights, mask and messages differ in number, or a weight is below 0.
     """
     messages, weights = row["messages"], _weights_of(row)
@@ -173,15 +174,16 @@ def _placed(
 ) -> tuple[str, list[_Span]]:
     """Returns the text of the whole row and where each message that counts stands in it."""
 
-    def shown(count: int, *, prompt: bool = False) -> str:
+    def shown(count: int, *, prompt: bool = False, instead: str | None = None) -> str:
         options = {"tools": tools} if tools else {}
-        given = list(messages[:count])
+        given = list(messages[:count]) if instead is None else [{"role": "assistant", "content": instead}]
         try:
             return str(tokenizer.apply_chat_template(given, tokenize=False, add_generation_prompt=prompt, **options))
         except Exception as problem:  # a template is a program of its own and raises what it likes
             said = f"the chat template fails on the first {count} messages: {problem}"
             raise RowNotRendered(f"{said}; take one that knows tools and arguments as objects") from problem
 
+    _check_markup(messages, tokenizer)
     whole = shown(len(messages))
     spans: list[_Span] = []
     for number, weight in enumerate(weights):
@@ -194,11 +196,34 @@ def _placed(
                 f"message {number}: the chat template shows earlier messages otherwise when others follow, so its "
                 "tokens cannot be told; take a template that keeps what stands before"
             )
-        opened = shown(number, prompt=True) if number else ""
+        # Before a first message stands what the template opens with, whatever that message says.
+        opened = (
+            shown(number, prompt=True)
+            if number
+            else _beginning(after, *(shown(1, instead=text) for text in ("a", "b")))
+        )
         start = len(opened) if after.startswith(opened) and len(opened) > len(before) else len(before)
         _check_shown(number, messages[number], after[start:])
         spans.append(_Span(start, _end_of_answer(after, tokenizer.eos_token), weight))
     return whole, spans
+
+
+def _beginning(*texts: str) -> str:
+    """Returns what all of some texts begin with."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return texts[0][: sum(1 for _ in same)]
+
+
+def _check_markup(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> None:  # noqa: ANN401 - a tokenizer
+    """Refuses a text that would be taken for the marks between messages, and so for words of somebody else."""
+    marks = getattr(tokenizer, "all_special_tokens", None) or [tokenizer.eos_token]
+    for number, message in enumerate(messages):
+        text = json.dumps(message, ensure_ascii=False)
+        if held := next((mark for mark in marks if mark and mark in text), None):
+            raise RowNotRendered(
+                f"message {number} holds {held!r}, which is a mark of the tokenizer's: what follows it would be taken "
+                "for another's message; leave this row out"
+            )
 
 
 def _end_of_answer(text: str, end_of_turn: str | None) -> int:
