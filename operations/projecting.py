@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from operations.holding import names_of, pair
 from operations.importers._assessment_csv import read_assessment_csv
 from operations.importers.batches import Evidence
 from operations.importers.event_logs import LogNotWhole, log_of
@@ -21,10 +22,10 @@ from operations.trajectories.projections import (
     sft_messages,
     sft_tokens,
 )
-from operations.tuning.holding_out import HeldOut, Names, form_of, leaves_of
+from operations.tuning.holding_out import WITHIN, HeldOut, Names
+from operations.tuning.readings import form_of
 from operations.tuning.row_rules import Rows, case_problem, passing
 from storage import contents
-from storage.holdout import cases_for_work
 from storage.masking import has_mask
 from storage.project import Project
 from storage.projection import State
@@ -40,9 +41,13 @@ FIRST = 5
 """Records that are named of those that gave no row for one reason."""
 
 LOSSES = 200
-"""Losses that are kept, those of most events first."""
+"""Losses that are kept, those of most events first, and reasons for which Records gave no row."""
 
 _CONTENTS = ("content", "arguments", "input", "output", "prompt")
+_NO_TEXT = frozenset(
+    {*_CONTENTS, "kind", "role", "seq", "turn", "tokens", "locator", "at", "ended_at", "duration_seconds"}
+)
+"""Fields of an event that are looked at by themselves, or that hold no text of anybody's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,44 +73,6 @@ def verdicts_by_record(project: Project, state: State, assessment: Assessment) -
     for row in read_assessment_csv(contents.checked(project, state, f"assessments/{assessment.id}/assessment.csv")):
         found.setdefault(row.record_id, []).append(row)
     return found
-
-
-def held_out(project: Project, state: State) -> HeldOut:
-    """Returns the holdout Cases of every dataset, whether their Round has opened them or not.
-
-    Raises:
-        HoldoutKeyMissing: They are sealed with a key that is not here, so nothing can be held against them.
-        HoldoutKeyUnusable: Its file is no key.
-        SealBroken: A Case's bytes are not those that were sealed.
-        StoreDamaged: A dataset is not what was recorded.
-    """
-    found, mask = HeldOut(), project.masker.value
-    for dataset in state.all(Dataset):
-        if not dataset.usage_counts.get("holdout"):
-            continue
-        cases = contents.cases(project, state, dataset.id)
-        usual = [leaves_of(case.input) for case in cases if case.usage != "holdout"]
-        common = {leaf for leaves in usual if len(leaves) > 1 for leaf in leaves}
-        for case in cases_for_work(project, [case for case in cases if case.usage == "holdout"]):
-            found.add(_names_of(case), (case.input, mask(case.input)), common)
-    return found
-
-
-def _names_of(case: Case) -> list[Names]:
-    names = [Names(case_id=case.id, fingerprint=case.fingerprint, source_group=case.source_group_id)]
-    if (origin := case.origin) is not None:
-        names.append(
-            Names(
-                record_id=origin.record_id,
-                trace=_pair(origin.namespace, origin.trace_id),
-                session=_pair(origin.namespace, origin.session_id),
-            )
-        )
-    return names
-
-
-def _pair(namespace: str | None, name: str | None) -> tuple[str, str] | None:
-    return None if name is None else (namespace or "", name)
 
 
 class Cases:
@@ -186,11 +153,12 @@ class RowMaker:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """The Records that gave no row, by reason, most first."""
-        return tuple(
-            LeftOut(reason=reason, records=count, first=tuple(self._left[reason]))
-            for reason, count in self._left_counts.most_common()
-        )
+        """The Records that gave no row, by reason, most first. A reason can name what a log holds, so they end."""
+        most = self._left_counts.most_common(LOSSES)
+        found = [LeftOut(reason=reason, records=count, first=tuple(self._left[reason])) for reason, count in most]
+        if rest := sum(self._left_counts.values()) - sum(count for _, count in most):
+            found.append(LeftOut(reason="for other reasons", records=rest, first=()))
+        return tuple(found)
 
     @property
     def losses(self) -> tuple[RowLoss, ...]:
@@ -261,16 +229,17 @@ class RowMaker:
             case_id=record.get("case_id"),
             fingerprint=record.get("case_fingerprint"),
             record_id=record["id"],
-            trace=_pair(namespace, source.get("trace_id")),
-            session=_pair(namespace, source.get("session_id")),
+            trace=pair(namespace, source.get("trace_id")),
+            session=pair(namespace, source.get("session_id")),
         )
-        names = [own, *(one for case in cases for one in _names_of(case))]
+        names = [own, *(one for case in cases for one in names_of(case))]
         if record.get("carried_from"):
             names.append(Names(record_id=record["carried_from"]))
         questions = [asked, *(case.input for case in cases), *_questions(log)]
+        said = (*_values(log), *_besides(log), _answer(record))
         if self._held.cases and asked is None and not any(True for _ in _questions(log)):
             return "what it was asked is not known, so it cannot be told from a holdout Case"
-        return self._held.why(names, questions, _values(log))
+        return self._held.why(names, questions, said)
 
     def _projected(
         self,
@@ -285,8 +254,8 @@ class RowMaker:
                 row, report = sft_messages(whole, reasoning=self._wanted.reasoning)
                 return _placed_back(row, shift, len(log)), report
             case "openai":
-                messages, report = openai_messages(_with_ends(log, asked, answer)[0])
-                return {"messages": messages}, report
+                messages, report = openai_messages(_with_ends(log, asked, answer)[0], to_train=True)
+                return None if report.refused else {"messages": messages}, report
             case "tokens":
                 try:
                     return sft_tokens(log)
@@ -345,6 +314,16 @@ def _values(log: EventLog) -> Iterator[Any]:
                 yield found["value"]
 
 
+def _besides(log: EventLog) -> Iterator[Any]:
+    """Yields everything else that a log holds as text, since some form of rows carries it."""
+    yield log.tools
+    yield log.end_reason
+    for event in log:
+        texts = {name: value for name, value in event.items() if name not in _NO_TEXT and value}
+        if any(not isinstance(value, str) or len(value) >= WITHIN for value in texts.values()):
+            yield texts
+
+
 def _with_ends(log: EventLog, asked: Any, answer: Any) -> tuple[EventLog, int]:  # noqa: ANN401 - JSON
     """Returns the log with what was asked and answered where it has no event of that, and how many come before it."""
     told = any(e["kind"] == "text" and (e["role"] == "user" or (e.get("prompt") or {}).get("value")) for e in log)
@@ -388,5 +367,7 @@ def _placed_back(row: dict[str, Any] | None, shift: int, events: int) -> dict[st
 def _trains_a_mask(row: Mapping[str, Any]) -> bool:
     """Whether something that counts in the loss holds a mask."""
     messages = row.get("messages", ())
-    mask = row.get("completion_mask") or [message["role"] == "assistant" for message in messages]
+    mask = row.get("completion_mask") or [
+        message["role"] == "assistant" and message.get("weight") != 0 for message in messages
+    ]
     return any(counts and has_mask(json.dumps(message)) for message, counts in zip(messages, mask, strict=False))

@@ -1,28 +1,27 @@
 """Tells whether something may hold a holdout Case: by its names, by what it was made of, and by what its texts say.
 
-Texts are compared without case, spacing, punctuation, escapes and compatibility forms, whole and within one another, so
-that a holdout that was renamed, wrapped in a prompt, stored in another dataset or imported again is still known. One
+Texts are compared as `operations.tuning.readings` reads them, whole, in parts and within one another, so that a holdout
+that was renamed, wrapped in a prompt, cut, encoded, stored in another dataset or imported again is still known. One
 that was told in other words is not.
 """
 
 from __future__ import annotations
 
-import html
-import json
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from operations.tuning.readings import form_of, forms_of, leaves_of, names_of, plain_text
 
 WITHIN = 24
 """Letters and digits from which on a text within another one is no chance; shorter ones have to be the whole text."""
 
-_DEEPEST = 50
-"""Levels of a JSON value that are looked into; no input of a Case is nested as deeply by anybody who means it."""
+PART = 40
+"""Letters and digits of an input that nobody writes in a row by chance: about eight words."""
 
-
-_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
+STEP = 20
+"""How far the parts that are looked for lie apart; so `PART + STEP` letters in a row, about twelve words, are always
+known again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +45,45 @@ class HeldOut:
     _names: dict[tuple[str, Any], str] = field(default_factory=dict)
     _whole: set[str] = field(default_factory=set)
     _long: dict[str, None] = field(default_factory=dict)
-    """What a text may hold."""
+    """What a text may hold, of what no part is looked for."""
+    _parts: set[str] = field(default_factory=set)
+    """Pieces of `PART` letters of what a text may hold."""
     _own: dict[str, None] = field(default_factory=dict)
     """What a text may be a part of: it is no holdout's alone that all are told."""
+    _answers: dict[str, None] = field(default_factory=dict)
 
-    def add(self, names: Iterable[Names], inputs: Iterable[Any], common: Iterable[str] = ()) -> None:
+    def add(
+        self,
+        names: Iterable[Names],
+        inputs: Iterable[Any],
+        common: Collection[str] = frozenset(),
+        shared: Collection[str] = frozenset(),
+        answers: Iterable[str] = (),
+    ) -> None:
         """Takes one holdout Case.
 
         Args:
             names: What it is called, and what its origin is.
             inputs: Its input, as it is and as it is masked.
             common: Plain texts that Cases of the same dataset have which are no holdout: what all of them are told.
+            shared: Parts of plain texts that are the wording of other Cases' inputs too.
+            answers: Plain texts of what is expected of it, and of no other Case.
         """
         self.cases += 1
         for one in names:
             for what, value in _named(one):
                 self._names.setdefault((what, value), what)
-        shared = set(common)
         for given in inputs:
-            own = [leaf for leaf in leaves_of(given) if leaf not in shared]
+            own = [leaf for leaf in leaves_of(given) if leaf not in common]
             forms = {form_of(given), *own} - {""}
             self._whole |= forms
-            self._long |= dict.fromkeys(sorted(form for form in forms if len(form) >= WITHIN))
+            for form in sorted(form for form in forms if len(form) >= WITHIN):
+                parts = [part for part in parts_of(form) if part not in shared] if form in own else []
+                self._parts.update(parts)
+                if not parts:
+                    self._long[form] = None
             self._own |= dict.fromkeys(leaf for leaf in own if len(leaf) >= WITHIN)
+        self._answers |= dict.fromkeys(sorted(leaf for leaf in answers if len(leaf) >= WITHIN))
 
     def why(self, names: Iterable[Names], asked: Iterable[Any], said: Iterable[Any]) -> str | None:
         """Returns by what something is like a holdout Case, or None where it is like none.
@@ -76,7 +91,8 @@ class HeldOut:
         Args:
             names: What it is called, and what its Cases and origins are called.
             asked: Values that the agent was asked, of any length.
-            said: Everything else that was said; here a short text says nothing.
+            said: Everything else that was said, in order; here a short text says nothing. What was said piece by
+                piece is read as one text as well.
         """
         for one in names:
             for what, value in _named(one):
@@ -85,77 +101,56 @@ class HeldOut:
         if not self._whole:
             return None
         for given in asked:
-            if self._whole & _forms(given):
+            forms = _forms(given)
+            if not self._whole.isdisjoint(forms):
                 return "it was asked the input of a holdout Case"
-            if self._holds(given):
-                return "it was asked the input of a holdout Case, or a part of it"
-        if any(map(self._holds, said)):
-            return "it holds the input of a holdout Case, or a part of it"
+            if (found := self._found(forms)) is not None:
+                return f"it was asked {found}"
+        pieces: list[str] = []
+        for given in said:
+            forms = _forms(given)
+            pieces.append(forms[0])
+            if (found := self._found(forms)) is not None:
+                return f"it holds {found}"
+        found = self._found(["".join(pieces)] if len(pieces) > 1 else [])
+        return None if found is None else f"it holds {found}"
+
+    def _found(self, forms: Iterable[str]) -> str | None:
+        for plain in dict.fromkeys(forms):
+            if len(plain) < WITHIN:
+                continue
+            if any(x in plain for x in self._long) or parts_in(plain, self._parts, once=True):
+                return _INPUT
+            if any(plain in x for x in self._own):
+                return _INPUT
+            if any(x in plain for x in self._answers):
+                return "the expected answer of a holdout Case"
         return None
 
-    def _holds(self, value: Any) -> bool:  # noqa: ANN401 - JSON
-        for plain in _forms(value):
-            if len(plain) >= WITHIN and (any(x in plain for x in self._long) or any(plain in x for x in self._own)):
-                return True
-        return False
+
+_INPUT = "the input of a holdout Case, or a part of it"
 
 
-def form_of(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Returns what two inputs share that ask the same, however they are written; nothing for one that asks nothing."""
-    return "".join(leaves_of(value))
+def parts_of(plain: str) -> Iterator[str]:
+    """Yields the pieces of `PART` letters of a plain text, `STEP` apart."""
+    yield from (plain[at : at + PART] for at in range(0, len(plain) - PART + 1, STEP))
 
 
-def leaves_of(value: Any) -> list[str]:  # noqa: ANN401 - JSON
-    """Returns the plain texts in a value, in order, without empty ones."""
-    return [plain for leaf in texts_of(value) if (plain := plain_text(leaf))]
+def parts_in(plain: str, parts: Collection[str], *, once: bool = False) -> set[str]:
+    """Returns those of some pieces of `PART` letters that a plain text holds; with `once` the first one only."""
+    found: set[str] = set()
+    if parts:
+        for at in range(len(plain) - PART + 1):
+            if (piece := plain[at : at + PART]) in parts:
+                found.add(piece)
+                if once:
+                    break
+    return found
 
 
-def _forms(value: Any) -> set[str]:  # noqa: ANN401 - JSON
-    return {form_of(value), *leaves_of(value)} - {""}
-
-
-def plain_text(text: str) -> str:
-    """Returns the letters and digits of a text in one case and one form of each; one without any as it is.
-
-    What JSON or HTML write for a character stands for it, since an input is often put into a prompt in that way.
-    """
-    if "\\" in text:
-        text = _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if "&" in text:
-        text = html.unescape(text)
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", folded))) or text.strip()
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else " "
-
-
-def texts_of(value: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - JSON
-    """Yields the texts and numbers of a value in order; of a text that is JSON, what it holds."""
-    if isinstance(value, str):
-        inner = _opened(value) if depth < _DEEPEST else None
-        if inner is None:
-            yield value
-        else:
-            yield from texts_of(inner, depth + 1)
-    elif isinstance(value, Mapping) and depth < _DEEPEST:
-        for name in sorted(value, key=str):
-            yield from texts_of(value[name], depth + 1)
-    elif isinstance(value, list | tuple) and depth < _DEEPEST:
-        for item in value:
-            yield from texts_of(item, depth + 1)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)
-
-
-def _opened(text: str) -> Any:  # noqa: ANN401 - JSON
-    if text.lstrip()[:1] not in ("{", "[", '"'):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _forms(value: Any) -> list[str]:  # noqa: ANN401 - JSON
+    """Returns the plain forms of a value, that of the whole first, and those of long names of its fields."""
+    return [*forms_of(value), *(plain_text(name) for name in names_of(value) if len(name) >= WITHIN)]
 
 
 def _named(names: Names) -> Iterator[tuple[str, Any]]:

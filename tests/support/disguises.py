@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import unicodedata
+import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +38,10 @@ WRITTEN: dict[str, Callable[[Any], Any]] = {
     "decomposed": lambda value: unicodedata.normalize("NFD", said(value)),
     "zero width": lambda value: "\u200b".join(said(value)),
     "soft hyphens": lambda value: "\u00ad".join(said(value)),
+    "accented": lambda value: "".join(f"{c}\u0301" if c.isascii() and c.isalpha() else c for c in said(value)),
+    "other digits": lambda value: "".join(chr(0x660 + int(c)) if c in "0123456789" else c for c in said(value)),
+    "look-alikes": lambda value: said(value).replace("e", "\u0435").replace("o", "\u03bf").replace("T", "\u0422"),
+    "letter by letter": lambda value: list(said(value)),
     "quoted": lambda value: f"«{said(value)}»",
     "as JSON": json.dumps,
     "as JSON twice": lambda value: json.dumps(json.dumps(value)),
@@ -58,6 +64,13 @@ WRAPPED: dict[str, Callable[[Any], Any]] = {
     "escaped in a prompt": lambda value: f"Answer the ticket {json.dumps(said(value))} in one line.",
     "escaped twice": lambda value: f"log: {json.dumps(json.dumps(said(value)))} end",
     "in HTML": lambda value: f"<p>{''.join(f'&#{ord(c)};' for c in said(value))}</p>",
+    "its words marked up": lambda value: "".join(f"<b class=w>{word}</b> " for word in said(value).split(" ")),
+    "in a URL": lambda value: f"https://example.org/?q={urllib.parse.quote_plus(said(value))}&n=1",
+    "in base64": lambda value: f"data/{base64.b64encode(said(value).encode()).decode()}",
+    "in base64 twice": lambda value: base64.b64encode(base64.b64encode(said(value).encode())).decode(),
+    "in hexadecimal digits": lambda value: f"bytes {said(value).encode().hex()}",
+    "the name of a field": lambda value: {said(value): 1},
+    "its beginning among others": lambda value: f"search for {said(value)[:60]} and so on",
     "cut": lambda value: said(value)[:-3] + "…",
 }
 """Others stand around it, or some of it is missing; only what is long enough is known."""

@@ -13,6 +13,7 @@ from pydantic import Field
 from operations import projecting
 from operations.context import Context
 from operations.definition import Effect, Example, Model, Response, WriteRequest, operation, steps
+from operations.holding import held_out
 from operations.importers.batches import (
     AssessmentOfOtherBatch,
     BatchHasNoRecords,
@@ -182,7 +183,7 @@ def project_trajectories(request: ProjectTrajectoriesRequest, context: Context) 
     if isinstance(evidence.batch, Batch) and evidence.batch.status == "contaminated":
         raise ContaminatedEvidence(batch_id=batch_id)
     wanted = _wanted(request, evidence)
-    held = projecting.held_out(project, state)
+    held = held_out(project, state)
     made = projecting.RowMaker(evidence, wanted, held)
     numbers = set(selected(project, state, within)) if within else None
     if request.record_ids:

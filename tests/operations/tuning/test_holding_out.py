@@ -2,7 +2,8 @@
 
 import pytest
 
-from operations.tuning.holding_out import WITHIN, HeldOut, Names, form_of, leaves_of, plain_text
+from operations.tuning.holding_out import WITHIN, HeldOut, Names, parts_in, parts_of
+from operations.tuning.readings import form_of, leaves_of, plain_text
 from tests.support.disguises import HOLDOUT, WRAPPED, WRITTEN
 
 LONG = [case_id for case_id, value in HOLDOUT.items() if len(form_of(value)) >= 2 * WITHIN]
@@ -85,3 +86,33 @@ def test_a_text_without_letters_is_compared_as_it_is():
     assert plain_text(" ?!? ") == "?!?"
     assert found.why([], [" ?!? "], []) is not None
     assert found.why([], ["!?!"], []) is None
+
+
+def test_what_was_said_piece_by_piece_is_read_as_one_text():
+    text = str(HOLDOUT["blind-1"])
+    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
+    assert held().why([], [], pieces) is not None
+    assert held().why([], [], pieces[: len(pieces) // 3]) is None
+
+
+def test_a_part_of_an_input_is_known_among_others_unless_all_cases_share_it():
+    told = "You are the clerk of the water works of the town and answer in one sentence."
+    other = "Who reads the meter of the neighbour when he is away?"
+    inside = f"They asked: {(told + other)[5:90]} and left."
+    found, usual = HeldOut(), HeldOut()
+    found.add([], [told + other])
+    usual.add(
+        [], [told + other], shared=parts_in(plain_text(told + "Where is my bill?"), set(parts_of(plain_text(told))))
+    )
+    assert found.why([], [], [inside]) is not None
+    assert usual.why([], [], [f"{told} Is it raining?"]) is None
+    assert usual.why([], [], [told + other]) is not None
+
+
+def test_a_long_answer_that_is_expected_of_a_holdout_alone_is_known():
+    found = HeldOut()
+    found.add([], ["Who pays?"], answers=[plain_text("The sender pays, unless the carrier admits it."), "nobody"])
+    assert found.why([], [], ["So: the sender pays unless the carrier admits it!"]) == (
+        "it holds the expected answer of a holdout Case"
+    )
+    assert found.why([], [], ["nobody"]) is None
