@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from operations.trajectories.detectors.episode import Call, Episode
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls, quoted
+from operations.trajectories.detectors.identical_loop import waited
 
 TURNS = 3
 """Each of the two calls, that often. Twice each is a step back, which finds a way out as often as not."""
@@ -18,7 +19,8 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
         start = 0
         for at in range(1, len(streak)):
             if not _goes_on(streak, start, at):
-                yield from _found(streak[start:at])
+                if at == 1 or not waited(streak[at - 2], streak[at]):
+                    yield from _found(streak[start:at])
                 # The last call can be the first of another pair.
                 start = at - 1 if _goes_on(streak, at - 1, at) else at
         yield from _found(streak[start:])
@@ -46,7 +48,8 @@ def _found(run: Sequence[Call]) -> Iterator[Seen]:
 DETECTOR = Detector(
     "alternating_loop",
     1,
-    f"Two different calls in turn, at least {TURNS} times each, each time with the same arguments and "
-    "outcomes. Calls that differ in form only are left to the rule for near duplicates.",
+    f"Two different calls in turn, at least {TURNS} times each, each time with the same arguments and outcomes, unless "
+    "one of them then brings another outcome that is no error. Calls that differ in form only are left to the rule for "
+    "near duplicates.",
     _look,
 )

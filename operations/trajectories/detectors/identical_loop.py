@@ -22,7 +22,8 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
         run: list[Call] = []
         for call in streak:
             if run and not _again(run[-1], call):
-                yield from _found(run)
+                if not waited(run[-1], call):
+                    yield from _found(run)
                 run = []
             run.append(call)
         yield from _found(run)
@@ -32,6 +33,11 @@ def _again(before: Call, call: Call) -> bool:
     """Whether a call repeats the one before with the outcome of that one in sight."""
     same = (before.key, before.outcome) == (call.key, call.outcome)
     return same and call.outcome is not None and before.last < call.seq
+
+
+def waited(before: Call, call: Call) -> bool:
+    """Whether a call is that before, made until it brought something else: then the agent waited for that."""
+    return call.key == before.key and call.outcome not in (None, before.outcome) and not call.error
 
 
 def _found(run: list[Call]) -> Iterator[Seen]:
@@ -45,7 +51,8 @@ DETECTOR = Detector(
     "identical_loop",
     1,
     f"One call with the same arguments at least {REPEATS} times in a row, each time with the same outcome and "
-    "after the outcome before was there. Another call, another outcome or a message of the user ends the row. "
+    "after the outcome before was there. Another call, another outcome or a message of the user ends the row; "
+    "where it is ended by the same call with another outcome that is no error, the agent waited for that. "
     f"What fails by timeout or infrastructure may be tried {TRIES} times.",
     _look,
 )

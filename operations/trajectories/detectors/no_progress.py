@@ -13,6 +13,10 @@ from operations.trajectories.detectors.words import leaves, text_of, tokens, unp
 CALLS = 5
 """Different calls in a row. Fewer is a search that has only begun."""
 
+ROUND, ROUNDS = 3, 3
+"""Different calls, and how often each is made, on average, after it has brought what it brings: going in a circle. Of
+one or two calls, the rules for loops speak."""
+
 PHRASE = 3
 """Words up to which an argument is looked for in what was said before; longer ones are the agent's own wording."""
 
@@ -34,7 +38,7 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
             said = pieces(call)
             news = _news(call, said, seen, errors)
             if news:
-                yield from _found(run, named)
+                yield from _found(run, named, call)
                 run, first = [], call if call.error else None
             else:
                 if not run and first is not None and error_key(first) == error_key(call):
@@ -57,10 +61,13 @@ def _news(call: Call, said: frozenset[str], seen: set[str], errors: set[tuple[st
     return not (said <= seen and is_substantial(call))
 
 
-def _found(run: Sequence[Call], named: _Named) -> Iterator[Seen]:
+def _found(run: Sequence[Call], named: _Named, news: Call | None = None) -> Iterator[Seen]:
     # Calls that differ in form only count as one: of them, the rules for loops speak.
     different = {call.near or call.key for call in run}
-    if len(different) >= CALLS and not _is_asked_for(run, named):
+    # A circle that ends since one of its calls brings something else was waiting for that.
+    waited = news is not None and news.key in {call.key for call in run}
+    circle = len(different) >= ROUND and len(run) >= ROUNDS * len(different) and not waited
+    if circle or (len(different) >= CALLS and not _is_asked_for(run, named)):
         said = (
             f"{len(run)} calls in a row, {len(different)} of them different, brought nothing that was not seen before"
         )
@@ -116,6 +123,7 @@ DETECTOR = Detector(
     f"At least {CALLS} different calls in a row that bring nothing which was not seen before: nothing at all, "
     "an error that was met already, or what an earlier result said in full. Calls that go through things "
     "which the user or a result named are exempt, since there a negative answer is an answer; so are short "
-    "outcomes that are not negative, such as `ok`.",
+    f"outcomes that are not negative, such as `ok`. Or at least {ROUND} such calls, made {ROUNDS} times each on "
+    "average after they had brought what they bring, unless one of them then brings something else.",
     _look,
 )
