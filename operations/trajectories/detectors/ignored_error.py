@@ -23,6 +23,9 @@ ECHO = 2
 LONG = 4
 """Letters from which a word of an error counts."""
 
+PHRASE = 8
+"""Words up to which what the user said is kept by phrases; what is longer is looked for in all of it."""
+
 CONFIDENCE = {"typed": 0.85, "worded": 0.7}
 """By whether the log types the error or the result only words it."""
 
@@ -75,7 +78,10 @@ class _Later:
                     self._worked[word].append(number)
         told = [tokens(text) for text in episode.told(roles=("user",))]
         self._user_words = {word for text in told for word in text}
+        self._told = told
         self._user_text = " | ".join(["", *(" ".join(text) for text in told), ""])
+        self._phrases: dict[int, set[str]] = {}
+        """Number of words → what the user said in so many; read when it is asked for first."""
         self._lists = _Lists(episode)
 
     def tried_again(self, number: int) -> bool:
@@ -119,8 +125,14 @@ class _Later:
 
     def _named(self, value: Any) -> bool:  # noqa: ANN401 - any JSON
         """Whether the user said it: a phrase of theirs, word for word."""
-        phrase = " ".join(tokens(text_of([value])))
-        return bool(phrase) and f" {phrase} " in self._user_text
+        words = tokens(text_of([value]))
+        phrase, size = " ".join(words), len(words)
+        if not 0 < size <= PHRASE:
+            return size > 0 and f" {phrase} " in self._user_text
+        if size not in self._phrases:
+            starts = ((text, at) for text in self._told for at in range(len(text) - size + 1))
+            self._phrases[size] = {" ".join(text[at : at + size]) for text, at in starts}
+        return phrase in self._phrases[size]
 
 
 class _Lists:

@@ -90,7 +90,7 @@ def _fields(value: dict[str, Any], schema: Schema, at: str, root: _Held, depth: 
     known = known if isinstance(known, Mapping) else {}
     inside = f"{at}." if at else ""
     for name in _list(schema.get("required")):
-        if name not in value:
+        if isinstance(name, str) and name not in value:
             yield f"{inside}{name} is missing"
     more = schema.get("additionalProperties")
     for name, item in value.items():

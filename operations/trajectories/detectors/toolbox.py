@@ -38,7 +38,7 @@ def _tool(given: Any) -> tuple[str | None, Mapping[str, Any] | None]:  # noqa: A
         if isinstance(given, str):
             try:
                 given = json.loads(given)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return None, None
         if not isinstance(given, Mapping):
             return None, None

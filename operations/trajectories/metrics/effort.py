@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -66,7 +67,7 @@ def _reasoning_share(episode: Episode) -> Measurement:
 
 def _duration_seconds(episode: Episode) -> Measurement:
     if "duration_seconds" in episode.stated:
-        return Measurement(float(episode.stated["duration_seconds"]))
+        return _figure(episode.stated["duration_seconds"])
     times = [event[name] for event in episode.log for name in ("at", "ended_at") if event.get(name)]
     moments = sorted(map(datetime.fromisoformat, set(times)))
     if len(moments) < 2:  # noqa: PLR2004 - a beginning and an end
@@ -81,21 +82,30 @@ def _stated(names: Iterable[str]) -> Callable[[Episode], Measurement]:
     def measure(episode: Episode) -> Measurement:
         for name in wanted:
             if name in episode.stated:
-                return Measurement(float(episode.stated[name]))
+                return _figure(episode.stated[name])
         usages = [event.get("usage") or {} for event in episode.log if event["kind"] == "turn_complete"]
         for name in wanted:
             if usages and all(name in usage for usage in usages):
-                return Measurement(float(sum(usage[name] for usage in usages)))
+                return _figure(sum(usage[name] for usage in usages))
         return Measurement(None, "the source does not state it for the whole episode")
 
     return measure
+
+
+def _figure(stated: float) -> Measurement:
+    """Returns a figure of the source's; the sum of some is more than a number of 64 bits holds."""
+    try:
+        value = float(stated)
+    except OverflowError:
+        value = math.inf
+    return Measurement(value) if math.isfinite(value) else Measurement(None, "what is stated is no finite number")
 
 
 def _episode_reward(episode: Episode) -> Measurement:
     found = [e["value"] for e in episode.log if e["kind"] == "reward" and e["scope"] == "episode"]
     if len(found) != 1:
         return Measurement(None, f"the log has {len(found)} rewards for the episode, not one")
-    return Measurement(None, "the reward has no value") if found[0] is None else Measurement(float(found[0]))
+    return Measurement(None, "the reward has no value") if found[0] is None else _figure(found[0])
 
 
 INPUT_TOKENS = ("input_tokens", "prompt_tokens", "input", "gen_ai.usage.input_tokens")

@@ -62,11 +62,34 @@ def test_the_same_call_three_times_with_one_outcome_is_a_loop_and_twice_is_none(
         ("another call between", [("s", {}, "x"), ("s", {}, "x"), ("t", {"a": 1}, "y"), ("s", {}, "x")]),
         ("retries of what timed out", [("s", {}, "timeout", "5 s")] * 6 + [("s", {}, "x")]),
         ("retries of what was down", [("s", {}, "infrastructure", "503")] * 4),
+        ("waiting until it is done", [("s", {}, "running")] * 8 + [("s", {}, "done")]),
+        ("waiting, with a pause between", [("s", {}, "running"), ("sleep", {"s": 9}, "ok")] * 6 + [("s", {}, "done")]),
         ("null and nothing are not one outcome", [("s", {}, None), ("s", {}, ""), ("s", {}, None)]),
     ],
 )
 def test_what_looks_like_an_identical_loop_is_none(why, calls):
     assert found(*asked("Go on.", *calls)).keys() <= {"ignored_error"}, why
+
+
+def test_a_row_of_equal_outcomes_that_ends_by_an_error_was_no_waiting():
+    calls = [("s", {}, "running")] * 3 + [("s", {}, "tool", "gone")]
+    assert "identical_loop" in found(*asked("Go on.", *calls))
+
+
+CIRCLE = [("read", q(name), f"In {name} there is a text of several words") for name in ("alpha", "beta", "gamma")]
+TOLD = ("read", q("beta"), "Now beta tells of the missing key for the cellar")
+
+
+@pytest.mark.parametrize(
+    ("why", "calls", "stuck"),
+    [
+        ("four times around", CIRCLE * 4, True),
+        ("twice around", CIRCLE * 2, False),
+        ("around until one says more", [*CIRCLE * 4, *CIRCLE[:1], TOLD], False),
+    ],
+)
+def test_going_in_a_circle_without_news_is_no_progress(why, calls, stuck):
+    assert ("no_progress" in found(*asked("Find the key.", *calls))) is stuck, why
 
 
 def test_retries_without_an_end_are_a_loop():
@@ -304,6 +327,8 @@ FAILED = ("send", {"to": "Ana", "text": "The van is here."}, "tool", "recipient 
 
 SENT_AGAIN = ("send", {"to": "ana@x", "text": "The van is here."}, "sent")
 SENT_TO_BO = ("send", {"to": "Bo", "text": "The van is here."}, "sent")
+LONG = "the van before the red house in the old lane number"
+FOUND_ONE = [("find", {"q": f"{LONG} one"}, "tool", "quota"), ("find", {"q": f"{LONG} two"}, "it is there")]
 NOT_MADE, ADDED = ("make", {"n": "bo"}, "tool", "quota"), ("add", {"n": "bo", "to": "staff"}, "ok")
 NOT_DELETED, REMOVED = ("delete", {"id": "d1"}, "tool", "quota"), ("remove", {"doc": "d1"}, "ok")
 NO_SKY, SKY = ("sky", {"at": "Oslo"}, "tool", "quota"), ("find", {"q": "Oslo sky"}, "Oslo: showers")
@@ -324,6 +349,7 @@ LISTED = [
         ("asked about", "Tell Ana.", [FAILED], "Shall I call Ana?", False),
         ("tried again", "Tell Ana.", [FAILED, SENT_AGAIN], "Done.", False),
         ("another of two", "Tell Ana and Bo.", [FAILED, SENT_TO_BO], "I told both.", True),
+        ("another of two long ones", f"Find {LONG} one and {LONG} two.", FOUND_ONE, "I found both.", True),
         ("another way", "Tell Ana.", [FAILED, ("call", {"who": "Ana"}, "she knows")], "Ana knows.", False),
         ("a step before another", "Make bo and add him.", [NOT_MADE, ADDED], "Bo is added.", True),
         ("the same by another tool", "Rid d1.", [NOT_DELETED, REMOVED], "It is gone.", False),

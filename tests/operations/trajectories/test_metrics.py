@@ -174,6 +174,15 @@ def test_stated_figures_of_the_episode_win_over_those_of_turns_and_some_turns_ar
     assert measured(log)["output_tokens"].value is None
 
 
+@pytest.mark.parametrize("count", [1e308, 10**308], ids=["a fraction", "a whole number"])
+def test_figures_that_add_up_to_no_finite_number_are_unknown(count):
+    log = EventLog()
+    for _ in range(2):
+        log.append({"kind": "turn_complete", "usage": {"input_tokens": count}})
+    found = measured(log, names=["input_tokens"])["input_tokens"]
+    assert (found.value, found.unknown) == (None, "what is stated is no finite number")
+
+
 def test_too_many_calls_to_compare_are_unknown_and_not_slow():
     log = log_of(*[("a", {}, "x")] * 1001)
     found = measured(log, reference=["b"] * (CELLS // 1000), names=["tool_sequence_distance"])
