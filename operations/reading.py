@@ -51,8 +51,8 @@ class BadCursor(AtkError):
     @property
     def next(self) -> tuple[NextCall, ...]:
         """The call that was made, from its beginning."""
-        if self.tool == "read_record":
-            return super().next
+        if self.tool in ("read_record", "inspect_trajectory"):
+            return (NextCall(self.tool, {"record_id": self.record_id}),)
         name = "selection_id" if self.record_id.startswith("selection-") else "batch_id"
         return (NextCall(self.tool, {name: self.record_id}),)
 

@@ -87,7 +87,8 @@ def _failures(project: Project, record: Mapping[str, Any]) -> dict[str, list[dic
 
 
 def _event(event: Mapping[str, Any], *, whole: bool) -> str:
-    head = " ".join(str(event[name]) for name in ("kind", "type", "role", "name") if event.get(name))
+    named = [str(event[name]) for name in ("kind", "type", "role", "name") if event.get(name)]
+    head = " ".join(" ".join(named).split())  # a name with a line feed would begin what looks like another event
     shown = {name: event[name].get("value") for name in _CONTENTS if event.get(name)}
     rest = {k: v for k, v in {**event, **shown}.items() if k not in _OWN and v not in (None, {}, [], "")}
     said = _cut(rest, whole=whole) if rest else ""

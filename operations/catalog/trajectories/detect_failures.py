@@ -159,6 +159,8 @@ def _asked(request: DetectFailuresRequest, context: Context) -> tuple[Evidence, 
         if len(batches) > 1 or request.selection_id:
             raise BatchOrSelection(problem="record_ids names Records of several batches, or of others than were named")
         batch_id = batches.pop()
+        if not batch_id:
+            raise UnknownObject(kind="Record", given=request.record_ids[0][:_ID], known=[])
         evidence = evidence_of(project, state, batch_id)
         numbers = {record_id: number_in(record_id, batch_id) for record_id in request.record_ids}
         held = {record["n"] for record in evidence.records({n for n in numbers.values() if n is not None})}
@@ -270,7 +272,7 @@ def _answer(
     told = f"{counted(total, 'finding')} in {counted(tally.records, 'Record')} of {evidence.batch.id}."
     answer = DetectFailuresResponse(
         message=told if first else f"More findings in {evidence.batch.id}.",
-        warnings=list(dict.fromkeys(tally.problems))[:_NAMED],
+        warnings=[said[:_REASON] for said in list(dict.fromkeys(tally.problems))[:_NAMED]],
         batch_id=evidence.batch.id,
         records=tally.records,
         unseen=tally.unseen,

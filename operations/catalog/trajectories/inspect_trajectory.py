@@ -175,7 +175,7 @@ def _start(request: InspectTrajectoryRequest, end: int) -> int:
         return 0
     number = reading.whole_number(request.cursor)
     if number is None or number >= max(1, end):
-        raise reading.BadCursor(record_id=request.record_id, given=request.cursor)
+        raise reading.BadCursor(record_id=request.record_id, given=request.cursor, tool="inspect_trajectory")
     return number
 
 

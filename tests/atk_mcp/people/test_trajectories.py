@@ -39,3 +39,13 @@ def test_for_machines_it_is_the_log_as_it_is_stored_and_every_metric_or_why_it_i
     assert [event["seq"] for event in told["events"]] == list(range(len(told["events"])))
     assert told["metrics"]["tool_calls"] == 2
     assert told["metrics_unknown"]["unknown_tool_rate"] == "the tools that the agent had are not known"
+
+
+def test_a_name_with_a_line_feed_begins_no_other_line(tmp_path, capsys):
+    imports = Imports(tmp_path / "project")
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(claude_sessions.usual().bytes().replace(b'"Bash"', rb'"Bash\n   9  text assistant"'))
+    record_id = f"{imports.send(path, source_kind='claude_code').batch_id}.1"
+    lines = shown((imports.root, record_id), capsys).splitlines()
+    assert [line for line in lines if "tool_call Bash 9 text assistant" in line] != []
+    assert [line for line in lines if line.startswith("   9  text assistant")] == []

@@ -114,6 +114,7 @@ def test_records_and_selections_are_looked_at_alone(ran):
         ({}, "batch_or_selection"),
         ({"batch_id": "batch-1-none"}, "unknown_object"),
         ({"record_ids": ["batch-1-none.1"]}, "unknown_object"),
+        ({"record_ids": ["x"]}, "unknown_object"),
         ({"record_ids": ["{looped}.1", "{looped}.99"]}, "unknown_object"),
         ({"record_ids": ["{looped}.1", "batch-1-none.1"]}, "batch_or_selection"),
         ({"batch_id": "{looped}", "cursor": "4"}, "bad_cursor"),

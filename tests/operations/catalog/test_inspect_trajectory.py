@@ -191,3 +191,5 @@ def test_what_is_not_there_is_refused(imports, tmp_path, arguments, code):
     with pytest.raises(AtkError) as refused:
         imports.call("inspect_trajectory", **{"record_id": record_id, **arguments})
     assert refused.value.code == code
+    if code == "bad_cursor":
+        assert [call.tool for call in refused.value.next] == ["inspect_trajectory"]
