@@ -16,6 +16,9 @@ _SCRATCH = re.compile(r"(^|/)\.atk/work(/|$)")
 _WRITTEN_ANEW = re.compile(r"/evidence/[^/]+/attempts\.log$")
 """A run that lost its log ends; what the log says is sealed into another file, which is flushed."""
 
+_OBJECT = re.compile(r"(^|/)\.git/objects/")
+"""Where Git cannot link a new object to its name, it renames it instead: nothing is lost that could be told."""
+
 _VIEW = re.compile(r"/\.[^/]+\.json\.new$|/\.atk/[a-z]+(/[a-z]+-[^/]+)?$")
 
 
@@ -31,6 +34,8 @@ def swallowed(ran: Ran, at: int, refused: str, *, runs: bool) -> str:
     point = ran.points[at - 1]
     if (refused or runs) and not point.flushes and _VIEW.search(point.path):
         return ""  # a refusal has no warnings, and a run is sealed by whoever comes; the next change writes the view
+    if point.name in ("link", "linkat") and _OBJECT.search(point.path):
+        return ""
     if _WRITTEN_ANEW.search(point.path) or _SCRATCH.search(point.path):
         return ""
     if not point.flushes and (_HARMLESS.search(point.path) or point.name in ("unlink", "unlinkat", "rmdir")):
