@@ -216,7 +216,8 @@ def _beginning(*texts: str) -> str:
 
 def _check_markup(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> None:  # noqa: ANN401 - a tokenizer
     """Refuses a text that would be taken for the marks between messages, and so for words of somebody else."""
-    marks = getattr(tokenizer, "all_special_tokens", None) or [tokenizer.eos_token]
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    marks = dict.fromkeys([tokenizer.eos_token, *(token.content for token in added if token.special)])
     for number, message in enumerate(messages):
         text = json.dumps(message, ensure_ascii=False)
         if held := next((mark for mark in marks if mark and mark in text), None):
