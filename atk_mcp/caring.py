@@ -115,6 +115,8 @@ def _approve(given: argparse.Namespace) -> int:
         allowed = approve(project_folder(given), given.approval_id, decline=given.decline)
     except AtkError as error:
         return refused(error, as_json=False)
+    except BrokenPipeError:
+        raise  # as below
     except OSError as error:
         return refused(StorageFailed.of(error), as_json=False)
     return OK if allowed or given.decline else REFUSED
@@ -128,6 +130,8 @@ def _verify(given: argparse.Namespace) -> int:
         clean = verified(project_folder(given), as_json=given.json)
     except AtkError as error:
         return refused(error, as_json=given.json)
+    except BrokenPipeError:
+        raise  # whoever reads the output has seen enough
     except OSError as error:
         return refused(StorageFailed.of(error), as_json=given.json)
     return OK if clean else REFUSED

@@ -10,17 +10,27 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from atk_mcp import caring, chronicle, looking, results, snapshot
 from atk_mcp.describing import STAYS
-from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, USAGE, project_folder, refused
+from atk_mcp.exits import (
+    INTERRUPTED,
+    OK,
+    REFUSED,
+    USAGE,
+    crashed,
+    hush,
+    project_folder,
+    refused,
+)
 from atk_mcp.people import commands as people
 from atk_mcp.platforms import refusal
 from atk_mcp.starting import commands as starting
 from atk_mcp.stopping import Asked, stoppable
-from atk_mcp.terminal import ProgressLine, complain, in_words, say
+from atk_mcp.terminal import OutputRefused, ProgressLine, complain, in_words, say, take_streams
 from storage.errors import AtkError
 
 if TYPE_CHECKING:
@@ -80,13 +90,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (why := refusal()) is not None:
         complain(f"atk: {why}")
         return USAGE
-    parser = build_parser()
-    given, stray = parser.parse_known_args(argv)
-    if stray:  # the command's own usage helps more than that of `atk`
-        getattr(given, "parser", parser).error(f"unrecognized arguments: {' '.join(stray)}")
-    command: Callable[[argparse.Namespace], int] = given.command
+    take_streams()
+    given = argparse.Namespace(failed=None)
+    status: int | None = None
     try:
-        status = command(given)
+        parser = build_parser()
+        _, stray = parser.parse_known_args(argv, given)
+        if stray:  # the command's own usage helps more than that of `atk`
+            getattr(given, "parser", parser).error(f"unrecognized arguments: {' '.join(stray)}")
+        status = int(given.command(given))
         sys.stdout.flush()
     except _Usage as error:
         complain(f"atk: {error}")
@@ -94,10 +106,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain(_left(getattr(given, "project", None)))
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return OK
+    except BrokenPipeError:  # whoever read our output has seen enough
+        hush()
+        return (given.failed or OK) if status is None else status  # a gate that could not say never passes
+    except OutputRefused as error:
+        hush()
+        with suppress(OutputRefused):  # stderr may be on the same disk
+            complain(f"atk: stdout takes no more: {error}.")
+        return given.failed or REFUSED
+    except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
+        name = given.parser.prog if hasattr(given, "parser") else "atk"
+        root = project_folder(given) if hasattr(given, "project") else os.getcwd()
+        return crashed(error, name, {"project_path": root}, as_json=getattr(given, "json", False))
     return status
 
 
@@ -360,12 +380,8 @@ def _invoke(
         declined = refused(error, as_json=given.json)
         return asked.status or declined
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
-        from atk_mcp.incidents import record  # noqa: PLC0415 - rarely needed
-
         progress.clear()
-        told = results.incident(record(error, name, arguments), name)
-        complain(results.compact(told) if given.json else f"Error [{told['code']}] {told['message']}")
-        return INTERNAL
+        return crashed(error, name, arguments, as_json=given.json)
     progress.clear()
     if text is not None:
         say(text)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks and overrides of the writing direction
+    "\u200b\u2060-\u2064\U000e0000-\U000e007f\U000e0100-\U000e01ef"  # what a person does not see and a model reads
     "\u2028\u2029\ufeff\ud800-\udfff]"  # line separators, byte order mark, lone surrogates
 )
 
@@ -23,12 +26,61 @@ _LINE_LIMIT = 400
 _ITEMS = 20
 
 
+class OutputRefused(Exception):
+    """Stdout or stderr takes no more, for instance since the disk is full. The text says why."""
+
+
+class _Output(TextIOWrapper):
+    """A stream that tells its own errors from those of the files that a command works on."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputRefused(error.strerror) from error
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputRefused(error.strerror) from error
+
+
+def take_streams() -> None:
+    """Makes stdout and stderr take every text: what their encoding lacks is escaped, and what is closed takes it too.
+
+    A closed descriptor would be given to the next file that is opened, and what is printed would be written into it.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays for the process
+        elif type(stream) is TextIOWrapper:
+            own = _Output(
+                stream.buffer,
+                encoding=stream.encoding,
+                errors="backslashreplace",
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            setattr(sys, name, own)
+
+
 def neutralised(text: str) -> str:
-    r"""Returns `text` with every character that acts on a terminal written as `\uXXXX`.
+    r"""Returns `text` with every character that acts on a terminal, or is not seen there, written as `\uXXXX`.
 
     Inside JSON the escape says the same character, so the JSON keeps its meaning.
     """
-    return _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ACTIVE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
 
 
 def say(text: str) -> None:

@@ -83,6 +83,7 @@ def _pages(commands: Any, command: Add) -> None:  # noqa: ANN401 - as above
     report.add_argument("--open", action="store_true", help="open it in the browser")
     report.add_argument("--json", action="store_true", help="print where it lies as JSON")
     gate = command(commands, "gate", _run("verdicts", "gate", errors=3), "a Round's verdict, by exit status, for CI")
+    gate.set_defaults(failed=3)
     gate.formatter_class = argparse.RawDescriptionHelpFormatter
     gate.epilog = _GATE
     gate.add_argument("round_id", metavar="ROUND", help="the Round")

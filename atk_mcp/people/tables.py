@@ -22,9 +22,16 @@ COLOURS = {
 }  # fmt: skip
 
 
+class _Console(Console):
+    """Leaves it to the command line how a command ends whose reader has seen enough."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Returns a console on stdout: colours and width are the terminal's; in a pipe there are none, and no wrapping."""
-    return Console(
+    return _Console(
         file=sys.stdout,
         highlight=False,
         emoji=False,

@@ -8,7 +8,9 @@ import pytest
 from atk_mcp.terminal import ProgressLine, in_words, neutralised
 
 
-@pytest.mark.parametrize("character", ["\x00", "\x07", "\x1b", "\r", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800"])
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x07", "\x1b", "\r", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800", "\u200b", "\U000e0041"]
+)
 def test_a_character_that_acts_on_a_terminal_is_written_out(character):
     shown = neutralised(f"a{character}b\n\tc")
     assert character not in shown

@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import subprocess
+import sys
+import types
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -121,6 +124,44 @@ def test_a_report_says_where_it_lies(completed, run):
     assert json.loads(out)["assessment_id"] == completed.final_left_assessment_id
     assert run(completed, "report", completed.final_left_assessment_id, "--format", "junit")[0] == 2
     assert run(completed, "report", "nothing")[0] == 1
+
+
+def ended(target, *words, **how):
+    """Runs a command as a process of its own. Returns its status and what it wrote to stderr."""
+    command = [sys.executable, "-m", "atk_mcp.inspector", *words, "--project", target.root]
+    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True, **how)
+    return done.returncode, done.stderr
+
+
+def test_a_gate_whose_words_reach_nobody_does_not_pass_and_shows_no_stack(completed):
+    alone = {"env": {**os.environ, "PYTHONUNBUFFERED": "1"}}
+    with open("/dev/full", "wb") as full:
+        told = ended(completed, "gate", completed.round_id, stdout=full, **alone)
+    assert told == (3, "atk: stdout takes no more: No space left on device.\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert ended(completed, "gate", completed.round_id, stdout=writer, **alone) == (3, "")
+    assert ended(completed, "rounds", stdout=writer, **alone) == (0, "")
+    os.close(writer)
+
+
+def test_a_terminal_without_the_letters_gets_them_escaped(completed):
+    ascii_only = {"env": {**os.environ, "PYTHONIOENCODING": "ascii"}, "stdout": subprocess.DEVNULL}
+    assert ended(completed, "diff", completed.final_left_batch_id, completed.final_right_batch_id, **ascii_only) == (
+        1,
+        "",
+    )
+
+
+def test_a_gate_that_crashes_ends_as_an_error_and_the_crash_is_on_record(completed, run, monkeypatch):
+    crashing = types.SimpleNamespace(gate=lambda *_: 1 // 0)
+    monkeypatch.setitem(sys.modules, "atk_mcp.people.verdicts", crashing)
+    status, out, err = run(completed, "gate", completed.round_id, "--json")
+    told = json.loads(err)
+    assert (status, out, told["code"]) == (3, "", "internal_error")
+    with open(completed.path(".atk/log/incidents.jsonl"), encoding="utf-8") as file:
+        (entry,) = map(json.loads, file)
+    assert (entry["incident_id"], entry["operation"]) == (told["facts"]["incident_id"], "atk gate")
 
 
 # ---- tables ------------------------------------------------------------------------------------------------------
