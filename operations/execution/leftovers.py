@@ -18,7 +18,9 @@ SIDE_FILE_BYTES = 1024 * 1024
 """The largest `loading.json` or `metrics.json` that is read."""
 EVENTS = "events.jsonl"
 EVENTS_BYTES = 4 * 1024 * 1024
-"""How much of `events.jsonl` is read, from its beginning."""
+"""How much of `events.jsonl` is read, from its beginning,"""
+EVENTS_LINES = 100_000
+"""and how many lines of it: the supervisor reads for all attempts, and lines of nothing take it as long as others."""
 _METRICS = ("cost", "tool_calls")
 _SOURCE_CHARACTERS = 200
 _CHAINED = re.compile(rb"[0-9a-f]{64} \{")
@@ -125,6 +127,9 @@ def events(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
     if len(data) > EVENTS_BYTES:
         data = data[: data.rfind(b"\n", 0, EVENTS_BYTES) + 1]
         notes.append(f"{EVENTS} is larger than {EVENTS_BYTES} bytes; the events that begin after that are not used.")
+    if data.count(b"\n", 0, len(data) - 1) >= EVENTS_LINES:
+        data = b"\n".join(data.split(b"\n", EVENTS_LINES)[:EVENTS_LINES]) + b"\n"
+        notes.append(f"{EVENTS} has more than {EVENTS_LINES} lines; the events after that are not used.")
     if _CHAINED.match(data):
         return _chained(data, notes)
     found: list[dict[str, Any]] = []

@@ -149,7 +149,7 @@ class EventLog:
         """
         bodies, ended = verified(lines), False
         heading = next(bodies, None) or {}
-        if heading.get("format") != FORMAT or heading.keys() - {"format", "tools"}:
+        if not _is_format(heading.get("format")) or heading.keys() - {"format", "tools"}:
             raise LogProblem(f"line 1 should be the heading of format {FORMAT}, and is {str(heading)[:80]}")
         log = cls(heading.get("tools"))
         for number, body in enumerate(bodies, 2):
@@ -173,10 +173,15 @@ class EventLog:
         Raises:
             LogProblem: It is no log of this format, or claims to be full and is not.
         """
-        if stored.get("format", FORMAT) != FORMAT:
-            raise LogProblem(f"the log has format {stored.get('format')!r}; this reads {FORMAT}")
+        if not isinstance(stored, Mapping):
+            raise LogProblem(f"a log is an object, and this is {str(stored)[:40]!r}")
+        if not _is_format(stored.get("format", FORMAT)):
+            raise LogProblem(f"the log has format {str(stored.get('format'))[:40]!r}; this reads {FORMAT}")
+        events = stored.get("events", ())
+        if not isinstance(events, list | tuple):
+            raise LogProblem(f"events is a list, and this is {str(events)[:40]!r}")
         log = cls(stored.get("tools"))
-        for event in stored.get("events", ()):
+        for event in events:
             log._add(event)
         if stored.get("tier") == "full" and (lacking := log.without_tokens()):
             raise LogProblem(f"the log says full, but events {_some(lacking)} have no tokens with log-probabilities")
@@ -190,7 +195,9 @@ class EventLog:
         return {"format": FORMAT, "tier": self.tier, **ended, **tools, "events": json.loads(canonical(self._events))}
 
     def _close(self, end: Mapping[str, Any], number: int | None) -> None:
-        if number is not None and end.get("events") != len(self):
+        if not isinstance(end, Mapping):
+            raise LogProblem(f"line {number} says of the end no object, but {str(end)[:40]!r}")
+        if number is not None and (isinstance(end.get("events"), bool) or end.get("events") != len(self)):
             raise LogProblem(f"line {number} counts {end.get('events')} events; there are {len(self)}")
         ended = ending(str(end.get("state")), end.get("reason"), len(self))["end"]
         try:
@@ -244,6 +251,8 @@ def taken(event: Mapping[str, Any], order: EventOrder, *, parents_first: bool) -
     Raises:
         LogProblem: It is no event, or does not fit to those before it.
     """
+    if not isinstance(event, Mapping):
+        raise LogProblem(f"event {order.count} is no object: {str(event)[:40]!r}")
     place, own = order.count, event.get("id")
     given = {**event, "seq": event.get("seq", place), "id": own or order.free_id(event.get("kind"), f"e{place}")}
     if problem := problem_of(given):
@@ -297,6 +306,10 @@ def canonical(value: object) -> str:
         return _CANONICAL(value)
     except (TypeError, ValueError, RecursionError) as problem:
         raise LogProblem(f"an event is JSON, and this is not: {problem}") from None
+
+
+def _is_format(said: Any) -> bool:  # noqa: ANN401 - what was given
+    return type(said) is int and said == FORMAT
 
 
 def _written(event: Mapping[str, Any]) -> bool:

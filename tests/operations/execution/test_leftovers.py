@@ -64,6 +64,16 @@ def test_events_beyond_the_bound_are_left_out_and_said_to_be(tmp_path, monkeypat
     assert "larger than 20 bytes" in note
 
 
+def test_lines_beyond_the_bound_are_left_out_and_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(leftovers, "EVENTS_LINES", 2)
+    write(tmp_path, b'{"n": 1}\n{"n": 2}\n')
+    assert leftovers.events(str(tmp_path)) == ([{"n": 1}, {"n": 2}], [])
+    write(tmp_path, b'{"n": 1}\n{"n": 2}\n{"n": 3}')
+    found, [note] = leftovers.events(str(tmp_path))
+    assert found == [{"n": 1}, {"n": 2}]
+    assert note == "events.jsonl has more than 2 lines; the events after that are not used."
+
+
 def test_an_event_log_of_chained_lines_is_taken_up_to_the_line_that_is_wrong(tmp_path):
     log = EventLog({"find": {}})
     log.append({"kind": "text", "role": "user", "content": {"status": "value", "value": "hello"}})

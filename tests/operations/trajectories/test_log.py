@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from operations.trajectories import EventLog, LogProblem, LogWriter
-from operations.trajectories.log import verified
+from operations.trajectories.log import Chain, verified
 from storage.schema import events as stored
 
 HELLO = {"status": "value", "value": "hello"}
@@ -199,6 +199,40 @@ def test_the_tools_that_an_agent_was_given_come_back_and_have_a_form():
     for wrong in ({"find": None}, ["find"], {"find": {"schema": {}}}):
         with pytest.raises(LogProblem):
             EventLog(wrong)
+
+
+END = {"end": {"state": "completed", "reason": None, "events": 0}}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "why"),
+    [
+        ([{"format": 1}, {"end": 5}], "line 2 says of the end no object, but '5'"),
+        ([{"format": 1}, {"end": {**END["end"], "events": False}}], "line 2 counts False events; there are 0"),
+        ([{"format": 1}, {"event": 5}, END], "event 0 is no object: '5'"),
+        ([{"format": 1}, {"event": [["kind", "text"]]}, END], "event 0 is no object"),
+        ([{"format": True}, END], "line 1 should be the heading of format 1"),
+    ],
+)
+def test_lines_that_were_chained_again_are_held_to_what_a_log_is(bodies, why):
+    chain = Chain()
+    with pytest.raises(LogProblem, match=why):
+        EventLog.from_lines([chain.line(body) for body in bodies])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (5, "a log is an object, and this is '5'"),
+        ({"events": 5}, "events is a list, and this is '5'"),
+        ({"events": {"a": 1}}, "events is a list"),
+        ({"events": ["text"]}, "event 0 is no object: 'text'"),
+        ({"format": True}, "the log has format 'True'; this reads 1"),
+    ],
+)
+def test_a_stored_log_that_is_none_is_refused(given, why):
+    with pytest.raises(LogProblem, match=why):
+        EventLog.from_stored(given)
 
 
 def test_an_event_is_the_logs_own_copy():
