@@ -83,6 +83,11 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
 
 
+def indented(text: str) -> str:
+    """Returns a stored text for use within a line: its own further lines are set in, so that none looks like ours."""
+    return text.replace("\n", "\n      ")
+
+
 def say(text: str) -> None:
     """Prints a line."""
     _write(sys.stdout, text)
@@ -137,7 +142,7 @@ def _inline(value: object) -> str:
     elif isinstance(value, bool):
         text = "yes" if value else "no"
     else:
-        text = "nothing" if value is None else str(value)
+        text = "nothing" if value is None else indented(str(value))
     return text if len(text) <= _LINE_LIMIT else text[:_LINE_LIMIT] + "…"
 
 

@@ -21,6 +21,9 @@ def cases(given: argparse.Namespace, root: str) -> int:
     Raises:
         UnknownObject: There is no such batch.
     """
+    if given.first < 1:
+        complain("atk: --first takes a number from 1 up.")
+        return 2
     project = Project.open(root)
     state = project.state()
     judged = current_assessments(state, given.batch_id)
@@ -32,12 +35,13 @@ def cases(given: argparse.Namespace, root: str) -> int:
         wrong = one["status"] not in ("completed", "unknown") or set(one["verdicts"].values()) & {"fail", "unknown"}
         if (given.failed and not wrong) or (given.case is not None and one["case"] != given.case):
             continue
-        if len(rows) == max(1, given.first):
+        if len(rows) == given.first:
             left_out += 1
             continue
         rows.append(one)
     if given.json:
-        as_json({"batch_id": given.batch_id, "assessment_id": judged[-1].id if judged else None, "attempts": rows})
+        told = {"batch_id": given.batch_id, "assessment_id": judged[-1].id if judged else None}
+        as_json({**told, "attempts": rows, "left_out": left_out})
         return 0
     shown = [
         (

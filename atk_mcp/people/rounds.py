@@ -8,7 +8,7 @@ from typing import Any
 
 from atk_mcp.people.tables import as_json, console, table, text
 from atk_mcp.results import payload
-from atk_mcp.terminal import say
+from atk_mcp.terminal import indented, say
 from operations.invocation import invoke
 from operations.registry import all_operations
 from operations.tuning import budget
@@ -82,4 +82,4 @@ def _shown(value: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def _line(value: Any) -> str:  # noqa: ANN401 - any JSON
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return indented(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,10 @@ COLOURS = {
     "agent_error": "red", "infra_error": "yellow", "timeout": "yellow", "removed": "red", "added": "green",
     "regressed": "red", "fixed": "green",
 }  # fmt: skip
+
+
+_NARROW = 60
+"""Characters in a line below which columns would be cut into letters."""
 
 
 class _Console(Console):
@@ -50,8 +54,21 @@ def text(value: object, limit: int | None = None) -> Text:
     return Text(one, style=COLOURS.get(shown, ""))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", limit: int = 80) -> Table:
-    """Returns a table of stored values; a column whose name begins with `#` is one of figures."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", limit: int = 80
+) -> Table | Group:
+    """Returns a table of stored values; a column whose name begins with `#` is one of figures.
+
+    Where the terminal has no room for columns, each row is a few lines instead.
+    """
+    if console().width < _NARROW:
+        lines = [
+            Text.assemble(f"  {name.removeprefix('#')}: " if n else "", text(value, limit))
+            for row in rows
+            for n, (name, value) in enumerate(zip(columns, row, strict=True))
+            if value is not None and value != ""
+        ]
+        return Group(*([Text(neutralised(title))] if title else []), *lines)
     made = Table(title=Text(neutralised(title)) if title else None, title_justify="left", box=None, pad_edge=False)
     for name in columns:
         made.add_column(name.removeprefix("#"), justify="right" if name.startswith("#") else "left", overflow="fold")

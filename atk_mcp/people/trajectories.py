@@ -9,7 +9,7 @@ from typing import Any
 
 from atk_mcp.people.attempts import found_record
 from atk_mcp.people.tables import as_json
-from atk_mcp.terminal import say
+from atk_mcp.terminal import indented, say
 from operations.importers.batches import evidence_of
 from operations.importers.event_logs import log_of
 from operations.importers.failures import episode_of
@@ -97,4 +97,5 @@ def _event(event: Mapping[str, Any], *, whole: bool) -> str:
 
 def _cut(value: Any, *, whole: bool) -> str:  # noqa: ANN401 - any JSON
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if whole or len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
+    shown = text if whole or len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
+    return indented(shown)

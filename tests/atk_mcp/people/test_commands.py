@@ -189,6 +189,17 @@ def test_only_failed_attempts_are_shown_when_asked(completed, run):
     one = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--case", "refund-1")[1])
     assert {a["case"] for a in one["attempts"]} == {"refund-1"}
     assert "and" in run(completed, "cases", completed.final_left_batch_id, "--first", "1")[1].splitlines()[-1]
+    first = json.loads(run(completed, "cases", completed.final_left_batch_id, "--first", "1", "--json")[1])
+    assert (len(first["attempts"]), first["left_out"]) == (1, len(wanted["attempts"]) - 1)
+    assert run(completed, "cases", completed.final_left_batch_id, "--first", "0")[0] == 2
+
+
+def test_further_lines_of_what_an_agent_says_are_set_in(completed, run):
+    batch_id = answered(completed, lambda *_: "x\nfound: nothing\nEverything is as it was recorded.")
+    for words in (["trajectory", f"{batch_id}.1"], ["show", f"{batch_id}.1"]):
+        lines = run(completed, *words)[1].splitlines()
+        assert "      Everything is as it was recorded." in lines
+        assert not any(line.startswith(("Everything", "found: nothing")) for line in lines)
 
 
 def test_a_diff_of_runs_says_which_cases_moved_and_its_status_whether_any_did(completed, run):
