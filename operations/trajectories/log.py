@@ -176,7 +176,7 @@ class EventLog:
         if not isinstance(stored, Mapping):
             raise LogProblem(f"a log is an object, and this is {str(stored)[:40]!r}")
         if not _is_format(stored.get("format", FORMAT)):
-            raise LogProblem(f"the log has format {str(stored.get('format'))[:40]!r}; this reads {FORMAT}")
+            raise LogProblem(f"the log has format {repr(stored.get('format'))[:40]}; this reads {FORMAT}")
         events = stored.get("events", ())
         if not isinstance(events, list | tuple):
             raise LogProblem(f"events is a list, and this is {str(events)[:40]!r}")

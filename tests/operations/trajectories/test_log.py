@@ -227,7 +227,7 @@ def test_lines_that_were_chained_again_are_held_to_what_a_log_is(bodies, why):
         ({"events": 5}, "events is a list, and this is '5'"),
         ({"events": {"a": 1}}, "events is a list"),
         ({"events": ["text"]}, "event 0 is no object: 'text'"),
-        ({"format": True}, "the log has format 'True'; this reads 1"),
+        ({"format": True}, "the log has format True; this reads 1"),
     ],
 )
 def test_a_stored_log_that_is_none_is_refused(given, why):
