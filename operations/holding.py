@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from operations.tuning.holding_out import HeldOut, Names, parts_in, parts_of
-from operations.tuning.readings import leaves_of
+from operations.tuning.readings import leaves_of, plain_text
 from storage import contents
-from storage.holdout import cases_for_work
+from storage.holdout import cases_for_work, key_of, opened_attachment
 from storage.project import Project
 from storage.projection import State
 from storage.schema.datasets import Case, Dataset
 
-WORDING, FEW = 0.5, 10
+SHARE, FEW = 0.5, 10
 """The share of a dataset's usual Cases, and of how many at the least, that makes a piece of text the wording of every
 question there, and so no holdout's alone in any dataset. In its own dataset one usual Case is enough."""
+
+ATTACHED = 50_000
+"""Bytes of an attachment, from its beginning, whose text is looked for."""
 
 
 def held_out(project: Project, state: State) -> HeldOut:
@@ -26,40 +30,64 @@ def held_out(project: Project, state: State) -> HeldOut:
         SealBroken: A Case's bytes are not those that were sealed.
         StoreDamaged: A dataset is not what was recorded.
     """
+    if not any(dataset.usage_counts.get("holdout") for dataset in state.all(Dataset)):
+        return HeldOut()
+    every = [(dataset, list(contents.cases(project, state, dataset.id))) for dataset in state.all(Dataset)]
+    usual = {dataset.id: [case for case in cases if case.usage != "holdout"] for dataset, cases in every}
+    seen = {file.sha256 for cases in usual.values() for case in cases for file in case.attachments}
     found, mask = HeldOut(), project.masker.value
-    blind: list[tuple[Case, str, set[str], set[str]]] = []
-    for dataset in state.all(Dataset):
-        if not dataset.usage_counts.get("holdout"):
-            continue
-        cases = contents.cases(project, state, dataset.id)
-        usual = [case for case in cases if case.usage != "holdout"]
-        told = {leaf for case in usual if len(leaves := leaves_of(case.input)) > 1 for leaf in leaves}
-        labels = {leaf for case in usual for leaf in leaves_of(case.expected)}
-        held = cases_for_work(project, [case for case in cases if case.usage == "holdout"])
-        blind += [(case, dataset.id, told, labels) for case in held]
-    shared = _shared(project, state, {part for case, *_ in blind for part in _parts(case)}) if blind else {}
-    wording = {part for by_dataset in shared.values() for part, share in by_dataset.items() if share >= WORDING}
-    for case, dataset_id, told, labels in blind:
-        answers = {leaf for given in (case.expected, mask(case.expected)) for leaf in leaves_of(given)} - labels
-        usual_parts = wording | shared[dataset_id].keys()
-        found.add(names_of(case), (case.input, mask(case.input)), told, usual_parts, answers)
+    for dataset, cases in every:
+        sealed = [case for case in cases if case.usage == "holdout"]
+        blind = list(cases_for_work(project, sealed))
+        texts = [text for case in blind for text in leaves_of(case.input)]
+        attached = _attached(project, dataset, zip(sealed, blind, strict=True), seen)
+        pieces = {piece for text in (*texts, *map(plain_text, attached)) for piece in parts_of(text)}
+        common = _common(usual[dataset.id], _wording(usual, pieces, dataset.id))
+        labels = {leaf for case in usual[dataset.id] for leaf in leaves_of(case.expected)}
+        for case in blind:
+            answers = {leaf for given in (case.expected, mask(case.expected)) for leaf in leaves_of(given)} - labels
+            found.add(names_of(case), (case.input, mask(case.input)), common, answers)
+        for text in attached:
+            found.add_attached((text, mask(text)), common)
     return found
 
 
-def _parts(case: Case) -> set[str]:
-    return {part for leaf in leaves_of(case.input) for part in parts_of(leaf)}
+def _common(usual: Iterable[Case], wording: set[str]) -> set[str]:
+    """Returns what usual Cases of a dataset are told beside their question, and the wording that holdouts share."""
+    told = {leaf for case in usual if len(leaves := leaves_of(case.input)) > 1 for leaf in leaves}
+    return told | wording
 
 
-def _shared(project: Project, state: State, parts: set[str]) -> dict[str, dict[str, float]]:
-    """Returns for each dataset the parts that are in the inputs of its usual Cases, with the share of those Cases."""
-    found: dict[str, dict[str, float]] = {}
-    for dataset in state.all(Dataset):
-        usual = [case for case in contents.cases(project, state, dataset.id) if case.usage != "holdout"]
+def _wording(usual: Mapping[str, Sequence[Case]], pieces: set[str], own: str) -> set[str]:
+    """Returns those of some pieces that one usual Case of the dataset `own` has, or half of those of another."""
+    found: set[str] = set()
+    for dataset_id, cases in usual.items() if pieces else ():
         counts: Counter[str] = Counter()
-        for case in usual:
-            counts.update(set().union(*(parts_in(leaf, parts) for leaf in leaves_of(case.input))))
-        found[dataset.id] = {part: count / max(len(usual), FEW) for part, count in counts.items()}
+        for case in cases:
+            counts.update(set().union(*(parts_in(leaf, pieces) for leaf in leaves_of(case.input))))
+        least = 1 if dataset_id == own else SHARE * max(len(cases), FEW)
+        found |= {piece for piece, count in counts.items() if count >= least}
     return found
+
+
+def _attached(
+    project: Project, dataset: Dataset, cases: Iterable[tuple[Case, Case]], seen: Collection[str]
+) -> list[str]:
+    """Returns the texts that only holdout Cases of a dataset have attached, from their beginning.
+
+    Args:
+        project: Whose dataset it is.
+        dataset: It keeps the bytes.
+        cases: Its holdout Cases, each as it is stored and as it was opened.
+        seen: Digests of what usual Cases have attached.
+    """
+    texts: dict[str, str] = {}
+    for stored, case in cases if dataset.kept_attachments else ():
+        for file in case.attachments:
+            if stored.sealed is not None and file.sha256 not in {*seen, *texts}:
+                data = opened_attachment(project, dataset.id, key_of(project, stored.sealed), file.sha256, ATTACHED)
+                texts[file.sha256] = "" if b"\0" in data else data.decode(errors="ignore")
+    return [text for text in texts.values() if text]
 
 
 def names_of(case: Case) -> list[Names]:

@@ -6,12 +6,14 @@ have been made with `for_work`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from storage import contents
 from storage.errors import AtkError, NextCall
+from storage.files import StoreDamaged
 from storage.projection import State
 from storage.schema.batches import Batch
 from storage.schema.datasets import Case
@@ -31,6 +33,7 @@ _RECORD = ("output", "stderr_tail", "loading_evidence", "events", "metric_source
 SUPERVISOR, AGENT = "supervisor", "agent_sidecar"
 """Who measures where no collector does."""
 _SIDES = 2
+_READ = 1 << 16
 
 
 @dataclass(kw_only=True, eq=False)
@@ -184,6 +187,35 @@ def opened_record(record: Mapping[str, Any], key: SealKey) -> dict[str, Any]:
     content = key.open(record["sealed"], f"record {record['id']}")
     error = content.pop("error", record["execution"]["error"])
     return {**record, **content, "execution": {**record["execution"], "error": error}, "sealed": None}
+
+
+def opened_attachment(project: Project, dataset_id: str, key: SealKey, sha256: str, limit: int) -> bytes:
+    """Returns the first bytes of an attachment of a holdout Case, to hold something against. They must not be shown.
+
+    Args:
+        project: Whose dataset it is.
+        dataset_id: The dataset that keeps it.
+        key: What it was sealed with.
+        sha256: Of the attachment as it was.
+        limit: How many bytes at the most.
+
+    Raises:
+        SealBroken: Its bytes are not those that were sealed.
+        StoreDamaged: It is missing.
+    """
+    name = attachment_name(key, sha256)
+    path = f"datasets/{dataset_id}/attachments/{name}"
+    try:
+        handle = project.store.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise StoreDamaged(path=project.store.full(path), reason="is missing") from None
+    found = b""
+    with os.fdopen(handle, "rb") as file:
+        for piece in key.open_bytes(iter(lambda: file.read(_READ), b""), attachment_place(name)):
+            found += piece
+            if len(found) >= limit:
+                break
+    return found[:limit]
 
 
 def cases_for_work(project: Project, cases: Iterable[Case]) -> Iterator[Case]:

@@ -57,7 +57,6 @@ class HeldOut:
         names: Iterable[Names],
         inputs: Iterable[Any],
         common: Collection[str] = frozenset(),
-        shared: Collection[str] = frozenset(),
         answers: Iterable[str] = (),
     ) -> None:
         """Takes one holdout Case.
@@ -65,8 +64,8 @@ class HeldOut:
         Args:
             names: What it is called, and what its origin is.
             inputs: Its input, as it is and as it is masked.
-            common: Plain texts that Cases of the same dataset have which are no holdout: what all of them are told.
-            shared: Parts of plain texts that are the wording of other Cases' inputs too.
+            common: Plain texts that Cases of the same dataset have which are no holdout, what all of them are told,
+                and parts of texts that are the wording of other Cases' inputs too.
             answers: Plain texts of what is expected of it, and of no other Case.
         """
         self.cases += 1
@@ -78,12 +77,24 @@ class HeldOut:
             forms = {form_of(given), *own} - {""}
             self._whole |= forms
             for form in sorted(form for form in forms if len(form) >= WITHIN):
-                parts = [part for part in parts_of(form) if part not in shared] if form in own else []
+                parts = [part for part in parts_of(form) if part not in common] if form in own else []
                 self._parts.update(parts)
                 if not parts:
                     self._long[form] = None
             self._own |= dict.fromkeys(leaf for leaf in own if len(leaf) >= WITHIN)
         self._answers |= dict.fromkeys(sorted(leaf for leaf in answers if len(leaf) >= WITHIN))
+
+    def add_attached(self, texts: Iterable[str], common: Collection[str] = frozenset()) -> None:
+        """Takes the text of a file that only holdout Cases have, as it is and as it is masked; a part of it is enough.
+
+        Args:
+            texts: The text.
+            common: As `add` takes it.
+        """
+        for plain in map(plain_text, texts):
+            self._parts.update(part for part in parts_of(plain) if part not in common)
+            if WITHIN <= len(plain) < PART:
+                self._long[plain] = None
 
     def why(self, names: Iterable[Names], asked: Iterable[Any], said: Iterable[Any]) -> str | None:
         """Returns by what something is like a holdout Case, or None where it is like none.

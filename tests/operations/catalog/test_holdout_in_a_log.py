@@ -11,6 +11,10 @@ from tests.support.logs import call, ended, memory, result, say, think, user, va
 
 ASKED = "The parcel to Lyon came open,\nand the blue vase in it is broken"
 EXPECTED = "The sender pays unless the carrier admits that it let the crate fall."
+ATTACHED = (
+    "Waybill 77: one crate from Dijon to Lyon, sealed at the depot. Weight 31 kg; kept upright, by A. Roux."
+)
+PUBLIC = "Terms of carriage: a crate has to be sealed by the sender, and the carrier takes no care of what is inside."
 ASK, ANSWER = user("How is the weather?"), say("It is fine.")
 FAILED = {"status": "not_exported"}
 
@@ -42,35 +46,44 @@ PLACES = {
     "why a turn ended": [ASK, ANSWER, ended(ASKED)],
     "a model's parameters": [ASK, say("fine", model={"name": "m", "parameters": {"stop": [ASKED]}})],
     "one word after the other": [ASK, *(think(word) for word in ASKED.split()), ANSWER],
+    "a part of an attachment": [ASK, call("c"), result("c", f"I read: {ATTACHED[10:90]}"), ANSWER],
     "the expected answer": [ASK, say(f"I found this: {EXPECTED}")],
 }
 
 
 @pytest.fixture(scope="module")
 def target(stages, tmp_path_factory):
-    """A batch with an attempt for each place, one that answers with the holdout, and one that holds nothing of it."""
+    """A batch with an attempt for each place, one that answers with the holdout, and two that hold nothing of it."""
     made = stages.copy("initialized", str(tmp_path_factory.mktemp("log") / "target"))
-    made.write("blind.jsonl", json.dumps({"id": "b", "input": ASKED, "expected": EXPECTED, "usage": "holdout"}) + "\n")
+    for name, text in (("waybill.txt", ATTACHED), ("terms.txt", PUBLIC)):
+        made.write(name, text)
+    blind = {"id": "b", "input": ASKED, "expected": EXPECTED, "attachments": ["waybill.txt", "terms.txt"]}
+    usual = {"id": "u", "input": "What do the terms say?", "attachments": ["terms.txt"]}
+    made.write("blind.jsonl", "".join(json.dumps(case) + "\n" for case in ({**blind, "usage": "holdout"}, usual)))
     made.call("store_dataset", source="blind.jsonl")
-    names = [*PLACES, "the output", "nothing"]
+    names = [*PLACES, "the output", "nothing", "what others have attached too"]
     cases = [{"id": name, "input": f"Question {n}?"} for n, name in enumerate(names)]
     made.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
     made.ids["dataset_id"] = made.call("store_dataset", source="cases.jsonl").dataset_id
+    open_to_all = [ASK, call("c"), result("c", PUBLIC), ANSWER]
+    events = {**PLACES, "what others have attached too": open_to_all}
     made.ids["batch_id"] = store_batch(
         made,
         "revision-1-none",
         lambda case_id, _: ASKED if case_id == "the output" else "fine",
-        record=lambda record: record.model_copy(update={"events": tuple(PLACES.get(record.case_id, ()))}),
+        record=lambda record: record.model_copy(update={"events": tuple(events.get(record.case_id, ()))}),
     )
     judge_all(made, made.batch_id, len(names))
     return made
 
 
 @pytest.mark.parametrize("form", ["messages", "otlp"])
-def test_only_the_attempt_that_holds_nothing_of_the_holdout_gives_a_row(target, form):
+def test_only_attempts_that_hold_nothing_of_the_holdout_give_a_row(target, form):
     answer = target.call("project_trajectories", batch_id=target.batch_id, form=form)
     with open(answer.path, "rb") as file:
-        assert [row["metadata"]["origin"]["case_id"] for row in read_rows(file)] == ["nothing"]
+        assert [row["metadata"]["origin"]["case_id"] for row in read_rows(file)] == [
+            "nothing", "what others have attached too"
+        ]  # fmt: skip
     assert sum(one.records for one in answer.left_out) == len(PLACES) + 1
     assert all("holdout" in one.reason for one in answer.left_out)
 
