@@ -17,7 +17,7 @@ from storage.projection import State
 from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate
 from storage.schema.rounds import Round
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 
 
 def rounds(given: argparse.Namespace, root: str) -> int:
@@ -35,7 +35,8 @@ def rounds(given: argparse.Namespace, root: str) -> int:
 
 
 def _round(value: Round, state: State) -> dict[str, Any]:
-    own = [v for v in state.all(Validation) if v.round_id == value.id]
+    results = [v.result for v in state.all(ExternalValidation) if v.round_id == value.id]
+    results += [v.result for v in state.all(Validation) if v.round_id == value.id]  # a Round has those of one kind
     spent = ""
     if value.plan is not None:
         now = budget.account(value, value.plan, state.all(Batch))
@@ -46,7 +47,7 @@ def _round(value: Round, state: State) -> dict[str, Any]:
         "opened": value.created_at[:16].replace("T", " "),
         "candidates": sum(c.round_id == value.id for c in state.all(Candidate)),
         "kept": len(value.accepted_candidate_ids),
-        "result": own[-1].result if own else None,
+        "result": results[-1] if results else None,
         "executions": spent,
     }
 

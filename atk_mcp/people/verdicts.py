@@ -14,7 +14,7 @@ from operations.registry import all_operations
 from operations.reports import documents
 from operations.reports.charts import QUESTIONS
 from operations.reports.gathering import round_report
-from operations.reports.model import RoundReport
+from operations.reports.model import Comparison, RoundReport
 from operations.reports.pages import WORDS, number
 from storage.project import Project
 from storage.schema.assessments import Assessment
@@ -74,22 +74,27 @@ def gate(given: argparse.Namespace, root: str) -> int:
     about = found.headline
     if given.json:
         as_json(_verdict(found))
-    elif about is None:
-        say(f"{found.round_id}: nothing was compared yet.")
+    elif about is not None:
+        _told(found, about)
+    elif found.repair is not None:
+        say(f"{WORDS[found.repair.result]}: {found.round_id}, repair of {found.repair.component}")
+        for reason in found.repair.reasons:
+            say(f"  {reason}")
     else:
-        _told(found)
-    return NOTHING_COMPARED if about is None or found.taken_back else EXITS[about.result]
+        say(f"{found.round_id}: nothing was compared yet.")
+    return NOTHING_COMPARED if found.result is None or found.taken_back else EXITS[found.result]
 
 
 def _verdict(found: RoundReport) -> dict[str, object]:
     about = found.headline
+    judged = about or found.repair
     return {
         "round_id": found.round_id,
         "status": found.status,
-        "result": about.result if about else None,
-        "validation_id": about.validation_id if about else None,
+        "result": found.result,
+        "validation_id": judged.validation_id if judged else None,
         "mode": about.mode if about else None,
-        "reasons": list(about.reasons) if about else [],
+        "reasons": list(judged.reasons) if judged else [],
         "limitations": list(about.limitations) if about else [],
         "statistics": about.statistics.model_dump(mode="json") if about else None,
         "taken_back": found.taken_back,
@@ -97,10 +102,7 @@ def _verdict(found: RoundReport) -> dict[str, object]:
     }
 
 
-def _told(found: RoundReport) -> None:
-    about = found.headline
-    if about is None:
-        return
+def _told(found: RoundReport, about: Comparison) -> None:
     word = f"{WORDS[about.result]}{', and taken back' if found.taken_back else ''}"
     say(f"{word}: {found.round_id}, {about.mode} {about.validation_id}, rule {about.statistics.rule}")
     if found.taken_back:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from operations.reports.charts import QUESTIONS
-from operations.reports.model import MOVES, CaseOutcome, Comparison, RoundReport
+from operations.reports.model import MOVES, CaseOutcome, Comparison, RepairShown, RoundReport
 from operations.reports.pages import WORDS, number
 from operations.reports.texts import markdown, visible
 from operations.wording import counted
@@ -36,12 +36,14 @@ def as_json(report: RoundReport) -> str:
 def as_markdown(report: RoundReport) -> str:
     """Returns the report as GitHub's Markdown of at most `COMMENT` characters; every text in it is shown as text."""
     about = report.headline
-    word = "Nothing compared yet" if about is None else WORDS[about.result]
+    word = "Nothing compared yet" if report.result is None else WORDS[report.result]
     lines = [f"## {word}{', and taken back' if report.taken_back else ''}: {_text(report.round_id)}", ""]
     if report.taken_back:
         lines += [_text(report.taken_back), ""]
     if about is not None:
         lines += _verdict(about)
+    elif report.repair is not None:
+        lines += _repaired(report.repair)
     if report.decided is not None:
         lines += [f"**{_text(report.decided.action)}** ({report.decided.decision_id}): {_text(report.decided.reason)}"]
         if report.decided.authorized:
@@ -74,6 +76,15 @@ def _fitting(lines: Sequence[str], limit: int) -> str:
     left_out = len(lines) - kept
     said = ["", f"The rest is left out ({counted(left_out, 'line')}); the page has it."] if left_out else []
     return "\n".join([*lines[:kept], *said])
+
+
+def _repaired(about: RepairShown) -> list[str]:
+    return [
+        f"The validation of a repair made outside the project, {_text(about.component)}: {about.validation_id}.",
+        "",
+        *(f"- {_text(reason)}" for reason in about.reasons),
+        "",
+    ]
 
 
 def _verdict(about: Comparison) -> list[str]:
@@ -148,13 +159,14 @@ def as_junit(report: RoundReport) -> str:
     root = ET.Element("testsuites", name=report.round_id)
     gate = ET.SubElement(root, "testsuite", name="gate")
     verdict = ET.SubElement(gate, "testcase", classname="gate", name="verdict")
-    if about is None:
+    judged = about or report.repair
+    if judged is None:
         ET.SubElement(verdict, "skipped", message="nothing was compared yet")
     elif report.taken_back:
         ET.SubElement(verdict, "skipped", message=visible(report.taken_back))
-    elif about.result != "pass":
-        failure = ET.SubElement(verdict, "failure", message=WORDS[about.result], type=about.result)
-        failure.text = visible("\n".join(about.reasons))
+    elif judged.result != "pass":
+        failure = ET.SubElement(verdict, "failure", message=WORDS[judged.result], type=judged.result)
+        failure.text = visible("\n".join(judged.reasons))
     suites: dict[str, ET.Element] = {}
     for outcome in about.outcomes if about is not None else ():
         if outcome.dimension not in suites:

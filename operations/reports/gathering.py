@@ -20,6 +20,7 @@ from operations.reports.model import (
     HeatColumn,
     IssueShown,
     Ledger,
+    RepairShown,
     Role,
     RoundReport,
     headline_of,
@@ -34,7 +35,7 @@ from storage.schema.batches import Batch
 from storage.schema.candidates import Candidate, Decision, Issue
 from storage.schema.exposures import Exposure
 from storage.schema.rounds import Plan, Round
-from storage.schema.validations import Validation
+from storage.schema.validations import ExternalValidation, Validation
 
 _PLAN_SHOWN = (
     "decision_rule",
@@ -81,8 +82,8 @@ def round_report(project: Project, state: State, value: Round) -> RoundReport:
         created_at=value.created_at,
         closed_at=value.closed_at,
         branch=value.branch,
-        baseline_commit=value.baseline_commit,
-        current_commit=value.current_commit,
+        baseline_commit=None if value.without_baseline else value.baseline_commit,
+        current_commit=None if value.without_baseline else value.current_commit,
         current_revision_id=value.current_revision_id,
         journal_record=state.position.number,
         plan=_plan(value.plan),
@@ -100,6 +101,25 @@ def round_report(project: Project, state: State, value: Round) -> RoundReport:
         ledger=_ledger(value, value.plan, state) if value.plan is not None else None,
         decided=_decided([d for d in decisions if d.candidate_id is None]),
         unseen=shown.unseen,
+        repair=_repair(state, value),
+    )
+
+
+def _repair(state: State, value: Round) -> RepairShown | None:
+    """Returns the last validation of the repair that the Round is for."""
+    made = [v for v in state.all(ExternalValidation) if v.round_id == value.id]
+    if value.external_fix is None or not made:
+        return None
+    word = value.external_fix
+    return RepairShown(
+        validation_id=made[-1].id,
+        component=word.component_identity,
+        result=made[-1].result,
+        reasons=made[-1].reasons,
+        batch_id=made[-1].batch_id,
+        assessment_id=made[-1].assessment_id,
+        at=made[-1].created_at,
+        authorized=f"{word.reason} ({TOLD[word.recorded_as]})",
     )
 
 

@@ -123,6 +123,22 @@ def headline_of(comparisons: Sequence[Comparison]) -> Comparison | None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RepairShown:
+    """A repair made outside the project, and whether the baseline passes every frozen Case with it."""
+
+    validation_id: str
+    component: str
+    """What was repaired, and in which version: the caller's words."""
+    result: Result
+    reasons: tuple[str, ...]
+    batch_id: str
+    assessment_id: str
+    at: str
+    authorized: str
+    """Who allowed it and how that is known, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CandidateShown:
     """A candidate: what it answers, what it changed, what became of it."""
 
@@ -268,8 +284,9 @@ class RoundReport:
     created_at: str
     closed_at: str | None
     branch: str | None
-    baseline_commit: str
-    current_commit: str
+    baseline_commit: str | None
+    """None where the Round only looks at evidence, without Git."""
+    current_commit: str | None
     current_revision_id: str | None
     """The Revision at which the Round stands; None where nothing can be run."""
     journal_record: int
@@ -290,11 +307,19 @@ class RoundReport:
     decided: Decided | None
     unseen: tuple[str, ...] = field(default=())
     """Holdout Cases whose content may not be seen yet."""
+    repair: RepairShown | None = None
+    """What such a Round validated in place of a comparison."""
 
     @property
     def headline(self) -> Comparison | None:
         """The comparison that the report is about; see `headline_of`."""
         return headline_of(self.comparisons)
+
+    @property
+    def result(self) -> Result | None:
+        """The result of the headline, or of the repair that was validated; None where there is neither yet."""
+        about = self.headline or self.repair
+        return about.result if about is not None else None
 
     @property
     def taken_back(self) -> str | None:

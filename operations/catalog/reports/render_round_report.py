@@ -67,12 +67,12 @@ def render_round_report(request: RenderRoundReportRequest, context: Context) -> 
             case "json":
                 written.append((_FILES[name], documents.as_json(report).encode()))
     paths = views.write_pages(project.store, report.round_id, written)
-    about = report.headline
+    about = report.headline or report.repair
     folder = os.path.join(project.store.path, views.REPORTS, report.round_id)
     return RenderRoundReportResponse(
-        message=f"The report of {report.round_id} is written: {about.result if about else 'nothing was compared yet'}.",
+        message=f"The report of {report.round_id} is written: {report.result or 'nothing was compared yet'}.",
         round_id=report.round_id,
-        result=about.result if about else None,
+        result=report.result,
         paths={name: os.path.join(folder, _FILES[name]) for name in dict.fromkeys(request.formats)},
         files=len(paths),
         bytes=sum(len(data) for _, data in written),
