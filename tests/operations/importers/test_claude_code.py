@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from operations.importers._fields import ValuesConflict
 from tests.support import claude_sessions as claude
 from tests.support.imports import Imports, event
+from tests.support.words import is_plain
 
 SOME = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
@@ -280,7 +281,7 @@ def test_a_dry_run_knows_sessions_by_what_they_hold(imports, tmp_path):
 
 # -- for every session -------------------------------------------------------------------------------------------------
 
-TEXT = st.text(string.ascii_letters + " äñ\n{}\"'", min_size=1, max_size=20).filter(lambda t: t.strip())
+TEXT = st.text(string.ascii_letters + " äñ\n{}\"'", min_size=1, max_size=20).filter(lambda t: t.strip() and is_plain(t))
 CALL = st.tuples(st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.none(), st.booleans())), TEXT, st.booleans())
 ANSWER = st.tuples(st.none() | TEXT, st.none() | TEXT, st.lists(CALL, max_size=3), st.integers(0, 999)).filter(
     lambda answer: any(answer[:3])

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.support.imports import Imports
 from tests.support.inspect_logs import archive, condensed, log, members_of, sample
+from tests.support.words import is_plain
 
 SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-words = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+words = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=12).filter(is_plain)
 said = st.one_of(words, words.map(lambda word: (word or "x") * 120))
 values = st.recursive(
     st.one_of(

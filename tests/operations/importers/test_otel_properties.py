@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.imports import Imports
+from tests.support.words import is_plain
 
 SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-words = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+words = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=12).filter(is_plain)
 values = st.recursive(
     st.one_of(
         st.none(),
