@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operations.trajectories.detectors.schemas import TooMuchToCheck, problem
+from operations.trajectories.detectors.words import unpacked
 from operations.trajectories.metrics.metric import Call, Episode, Measurement, Metric, key_of, known, share
 from operations.trajectories.metrics.schemas import STEPS
 
@@ -22,7 +23,7 @@ def _valid(call: Call, episode: Episode) -> bool | None:
     if schema is None or not known(arguments):
         return None
     try:
-        return problem(arguments.get("value", ""), schema) is None
+        return problem(unpacked(arguments.get("value")) if arguments["status"] == "value" else {}, schema) is None
     except TooMuchToCheck:
         return None
 
@@ -94,7 +95,8 @@ CALLS = (
         direction="higher",
         inputs=("arguments of tool calls", "schemas of the tools"),
         formula="Calls whose arguments are what the schema of their tool asks for, over calls of which that is known. "
-        "Arguments that were no JSON count as wrong. A rule of a schema that is not understood counts as met.",
+        "Arguments that were no JSON count as wrong, the text of an object is that object, and an empty text is one "
+        "without fields. A rule of a schema that is not understood counts as met.",
         unknown="No tool was called, or of no call both arguments and schema are known. A schema that unfolds to more "
         f"than {STEPS:,} parts counts as not known.",
         source="Tool-argument correctness, as agent benchmarks have it; the rule for what is unknown is ATK's.",

@@ -112,6 +112,23 @@ def test_arguments_that_were_no_json_are_wrong_whether_or_not_a_schema_is_known(
     assert measured(log, names=rate, tools={"find": FIND})["valid_argument_rate"] == Measurement(0.5, of=2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [
+        ({"status": "value", "value": '{"q": "x"}'}, 1.0),
+        ({"status": "value", "value": '{"q": 5}'}, 0.0),
+        ({"status": "value", "value": "x"}, 0.0),
+        ({"status": "empty"}, 0.0),
+    ],
+)
+def test_arguments_that_are_the_text_of_an_object_are_held_to_the_schema_as_that(arguments, share):
+    log = EventLog()
+    log.append({"kind": "tool_call", "call_id": "c", "name": "find", "arguments": arguments})
+    assert measured(log, tools={"find": FIND})["valid_argument_rate"] == Measurement(share, of=1)
+    fits = measured(log, tools={"find": {"type": "object"}})["valid_argument_rate"].value
+    assert fits == (0.0 if arguments.get("value") == "x" else 1.0)
+
+
 def test_a_schema_of_a_hostile_trace_that_unfolds_without_end_is_as_if_it_were_not_known():
     endless = {"$defs": {"x": {"anyOf": [{"$ref": "#/$defs/x"}] * 10, "required": ["z"]}}, "$ref": "#/$defs/x"}
     tree = {"type": "object", "properties": {"left": {"$ref": "#"}, "children": {"items": {"$ref": "#/$defs/n"}}}}
