@@ -182,6 +182,7 @@ def test_a_log_that_an_agent_wrote_in_a_run_is_verified_masked_kept_and_shown(tm
         ({"seq": 0, "field": "nothing"}, "no_such_field"),
         ({"cursor": "99"}, "bad_cursor"),
         ({"cursor": "x"}, "bad_cursor"),
+        ({"seq": 0, "cursor": "99"}, "bad_cursor"),
         ({"record_id": "batch-1-none.1"}, "unknown_object"),
         ({"record_id": "import-1-none.x"}, "unknown_object"),
     ],
