@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from operations import projecting
 from operations.trajectories.training_rows import read_rows
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.test_holdout_in_rows import judge_all
@@ -11,9 +12,7 @@ from tests.support.logs import call, ended, memory, result, say, think, user, va
 
 ASKED = "The parcel to Lyon came open,\nand the blue vase in it is broken"
 EXPECTED = "The sender pays unless the carrier admits that it let the crate fall."
-ATTACHED = (
-    "Waybill 77: one crate from Dijon to Lyon, sealed at the depot. Weight 31 kg; kept upright, by A. Roux."
-)
+ATTACHED = "Waybill 77: one crate from Dijon to Lyon, sealed at the depot. Weight 31 kg; kept upright, by A. Roux."
 PUBLIC = "Terms of carriage: a crate has to be sealed by the sender, and the carrier takes no care of what is inside."
 ASK, ANSWER = user("How is the weather?"), say("It is fine.")
 FAILED = {"status": "not_exported"}
@@ -86,6 +85,15 @@ def test_only_attempts_that_hold_nothing_of_the_holdout_give_a_row(target, form)
         ]  # fmt: skip
     assert sum(one.records for one in answer.left_out) == len(PLACES) + 1
     assert all("holdout" in one.reason for one in answer.left_out)
+
+
+def test_reasons_that_never_end_are_told_as_one(target, monkeypatch):
+    monkeypatch.setattr(projecting, "LOSSES", 1)
+    left = target.call("project_trajectories", batch_id=target.batch_id).left_out
+    assert [one.reason for one in left] == [
+        "it holds the input of a holdout Case, or a part of it", "for other reasons"
+    ]  # fmt: skip
+    assert sum(one.records for one in left) == len(PLACES) + 1
 
 
 def test_wording_that_comes_with_every_question_of_another_dataset_is_no_holdout(at):
