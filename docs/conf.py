@@ -52,6 +52,14 @@ def contents_of(text: str, folder: str) -> Iterator[str]:
         yield f"\n```{{toctree}}\n:hidden:\n{said}\n{entries}\n```\n" if pages else ""
 
 
+def name_for_all(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """Lets blocks that scroll sideways be reached by keyboard, and says the level of the navigation's headings."""
+    if "body" in context:
+        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading">', 'role="heading" aria-level="2">')
+
+
 def lead_to_first_page(app: Sphinx, problem: Exception | None) -> None:
     """Writes the site's `index.html`, which leads to the first page."""
     if problem is None:
@@ -66,5 +74,6 @@ def lead_to_first_page(app: Sphinx, problem: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Has Sphinx call the functions of this file."""
     app.connect("source-read", add_navigation)
+    app.connect("html-page-context", name_for_all, priority=900)  # the theme adds its navigation before
     app.connect("build-finished", lead_to_first_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

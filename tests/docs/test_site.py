@@ -45,4 +45,6 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     assert re.findall(r"(?:@import|url\(['\"]?(?:https?:)?//)[^)]*", styles) == []
     tutorial = (tmp_path / "docs" / "tutorial.html").read_text(encoding="utf-8")
     assert '<section id="freeze-the-rules">' in tutorial
+    assert "<pre>" not in tutorial  # what scrolls is reached by keyboard
+    assert re.findall(r'role="heading"(?! aria-level)', tutorial) == []
     assert '"docs/tutorial"' in (tmp_path / "searchindex.js").read_text(encoding="utf-8")
