@@ -350,7 +350,7 @@ def _journal(given: argparse.Namespace) -> int:
     try:
         bodies = Project.open(root).journal_records()
         told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
-        shown = deque(told, given.last)
+        shown = deque(told, min(given.last, sys.maxsize))
     except AtkError as error:
         return refused(error, as_json=given.json)
     for line in shown:

@@ -239,7 +239,8 @@ def _unpacked(path: str, staging: str) -> Carried:
     import zstandard  # noqa: PLC0415 - serving loads no heavy module
 
     try:
-        with open(path, "rb") as file:
+        # Without O_NONBLOCK a pipe without a writer would hold the call for ever; files ignore it.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ExportUnusable(path=path, reason="it is no regular file")
             opener = zstandard.ZstdDecompressor(max_window_size=1 << 27)

@@ -200,5 +200,8 @@ def test_what_is_no_file_is_refused(elsewhere, tmp_path):
         carrying.bring(str(tmp_path / "text"), elsewhere)
     with pytest.raises(carrying.ExportUnusable, match="no regular file"):
         carrying.bring("/dev/zero", elsewhere)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(carrying.ExportUnusable, match="no regular file"):
+        carrying.bring(str(tmp_path / "pipe"), elsewhere)
     with pytest.raises(FileNotFoundError):
         carrying.bring(str(tmp_path / "none"), elsewhere)

@@ -174,6 +174,11 @@ def test_rounds_are_listed_with_their_newest_result(completed, run):
     assert json.loads(run(completed, "rounds", "--json")[1])[0]["result"] == "pass"
 
 
+def test_more_records_than_a_number_can_count_are_all_of_them(completed, run):
+    whole = run(completed, "journal", "--last", "1000")
+    assert run(completed, "journal", "--last", "9" * 30) == whole
+
+
 def test_an_object_is_shown_to_its_end(completed, run):
     status, out, _ = run(completed, "show", completed.dataset_id, "--field", "cases")
     assert status == 0
