@@ -92,7 +92,7 @@ class Found:
 def look(root: str) -> Found:
     """Returns what lies in a folder, nearest first: regular files only, in order of their path in each folder.
 
-    Links are not followed and nothing is started. The walk ends after `MOST_ENTRIES` names, `MOST_IN_ONE_FOLDER` of one
+    Links are not followed, repositories in it not entered, and nothing is started. The walk ends after `MOST_ENTRIES` names, `MOST_IN_ONE_FOLDER` of one
     folder and `DEEPEST` folders down; `left_out` counts what that leaves out.
     """
     found = Found(root)
@@ -104,6 +104,9 @@ def look(root: str) -> Found:
             break
         names = _entries(os.path.join(root, folder), min(MOST_IN_ONE_FOLDER, MOST_ENTRIES - looked), found.left_out)
         looked += len(names)
+        if folder and any(entry.name == ".git" for entry in names):  # no candidate can change what lies there
+            found.left_out["repositories of their own"] += 1
+            continue
         for entry in names:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if not _plain(entry.name):

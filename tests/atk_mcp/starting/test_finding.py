@@ -33,6 +33,14 @@ def test_links_pipes_and_names_that_act_on_a_terminal_are_left_out_and_counted(f
     assert [found.text(path) for path in ("prompt.md", "main.py", "none.py")] == ["", "", ""]
 
 
+def test_a_submodule_or_another_repository_is_left_out_since_no_candidate_can_change_it(folder):
+    others = {"sub/.git": "gitdir: ../x", "sub/main.py": "", "other/.git/HEAD": "", "other/x.py": ""}
+    root = folder({".git/HEAD": "", "agent.py": "", **others})
+    found = finding.look(str(root))
+    assert [file.path for file in found.files] == ["agent.py"]
+    assert found.left_out == {"repositories of their own": 2}
+
+
 def test_the_walk_ends_where_a_folder_holds_too_much_or_lies_too_deep(folder, monkeypatch):
     deep = "/".join(["d"] * (finding.DEEPEST + 2))
     root = folder({f"many/{number}.py": "" for number in range(12)} | {f"{deep}/agent.py": "", "agent.py": ""})
