@@ -99,6 +99,43 @@ def model_attributes(model: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def divided(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the attributes that have a place of their own in a span, and the others.
+
+    A log of any source may hold what is called so and has another form; then it is an attribute like any other.
+    """
+    own = {name: value for name, value in attributes.items() if name in _PLACES and _PLACES[name](value)}
+    if "span_fields" in own:
+        own["span_fields"] = {name: value for name, value in own["span_fields"].items() if name not in _FIELDS}
+    return own, {name: value for name, value in attributes.items() if name not in own}
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, str)
+
+
+def _is_object(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, dict) and isinstance(value.get("attributes") or {}, dict)
+
+
+def _is_list(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, list) and all(map(_is_object, value))
+
+
+def _is_any(_: Any) -> bool:  # noqa: ANN401 - JSON
+    return True
+
+
+_PLACES: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("span_name", "span_kind", "status", "status_message"), _is_text),
+    **dict.fromkeys(("usage", "cost_details", "scope", "span_fields"), _is_object),
+    **dict.fromkeys(("events", "links"), _is_list),
+    **dict.fromkeys(("resource", "finish_reason", "system_instructions", "tool_definitions"), _is_any),
+}
+_FIELDS = frozenset({"traceId", "spanId", "parentSpanId", "name", "kind", "attributes", "status", "events", "links"})
+"""The fields of a span that are made of what the log itself says."""
+
+
 def scope_of(scope: Mapping[str, Any], lossy: Lossy) -> dict[str, Any]:
     """Returns the attributes of a scope, where it has any."""
     return {"attributes": keyed(scope["attributes"], lossy)} if scope.get("attributes") else {}

@@ -12,6 +12,7 @@ from typing import Any
 from operations.trajectories.log import EventLog
 from operations.trajectories.projections._otlp_values import (
     content,
+    divided,
     keyed,
     mark_failed,
     model_attributes,
@@ -31,8 +32,6 @@ _OPENINFERENCE = frozenset(
     {"AGENT", "TOOL", "LLM", "CHAIN", "RETRIEVER", "GUARDRAIL", "EVALUATOR", "EMBEDDING", "RERANKER", "PROMPT"}
 )
 _NAMED = {"system_instructions": "gen_ai.system_instructions", "tool_definitions": "gen_ai.tool.definitions"}
-_PLACED = frozenset({"span_name", "span_kind", "status", "status_message", "events", "links", "usage", "cost_details"})
-_OUT = frozenset({"scope", "span_fields", "resource", "finish_reason"})
 _LOST = frozenset({"resource", "finish_reason"})
 """Attributes that no span holds; an answer has the reason of its end in its message."""
 _OF_SPAN = {"id", "parent", "parent_outside", "at", "ended_at", "duration_seconds", "error", "attributes"}
@@ -280,8 +279,7 @@ class _Spans:
         self._content(span, event, "output", event["output"])
 
     def _span(self, event: Mapping[str, Any], name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-        own = dict(event.get("attributes") or {})
-        attributes = {k: v for k, v in own.items() if k not in _PLACED and k not in _OUT and k not in _NAMED}
+        own, attributes = divided(event.get("attributes") or {})
         attributes |= {_NAMED[k]: _dumps(own[k]) for k in _NAMED if k in own}
         attributes |= {f"gen_ai.usage.{k}": v for k, v in (own.get("usage") or {}).items()}
         attributes |= {f"llm.cost.{k}": v for k, v in (own.get("cost_details") or {}).items()}
@@ -309,11 +307,9 @@ class _Spans:
             span["events"] = [span_event(one, self._lossy(event)) for one in own["events"]]
         if own.get("links"):
             span["links"] = [span_link(one, self._lossy(event)) for one in own["links"]]
-        if isinstance(own.get("scope"), dict):
-            scope = own["scope"]
+        if (scope := own.get("scope")) is not None:
             self._scopes[span["spanId"]] = {**scope, **scope_of(scope, self._lossy(event))}
-        if isinstance(own.get("span_fields"), dict):
-            span = {**own["span_fields"], **span}
+        span = {**own.get("span_fields", {}), **span}
         self._made.add((event["kind"], event["id"]))
         return self._spans.setdefault(span["spanId"], span)
 

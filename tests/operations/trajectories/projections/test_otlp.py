@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from operations.importers._otel_events import events_of
 from operations.importers._otel_rows import spans_of
 from operations.importers._otel_spans import SpanReader
@@ -110,3 +112,34 @@ def test_what_a_span_cannot_say_is_in_the_report():
         ("text", "content", "no model was asked after it, so no span holds it"),
         ("log", "state", "a span cannot say that a run is interrupted"),
     }
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({name: given} for name in ("usage", "cost_details", "scope", "span_fields") for given in (5, ["a"], "x")),
+        *({name: given} for name in ("events", "links") for given in (5, ["a"], {"a": 1}, [{"attributes": [1]}])),
+        *(
+            {name: given}
+            for name in ("status", "span_name", "span_kind", "status_message")
+            for given in ({"a": 1}, [5])
+        ),
+    ],
+)
+def test_an_attribute_of_another_form_than_a_span_takes_is_an_attribute_like_any_other(odd):
+    spans, _ = otlp_spans(a_log(user("x"), say("y", attributes=odd)), TRACE)
+    (answer,) = [event for event in read(json.loads(json.dumps(spans))) if event["kind"] == "text"]
+    assert answer["content"] == value("y")
+    (chat,) = [one for one in spans["resourceSpans"][0]["scopeSpans"][0]["spans"] if one["name"] == "chat"]
+    assert odd.keys() <= {one["key"] for one in chat["attributes"]}
+
+
+def test_fields_of_a_span_that_a_log_has_as_an_attribute_change_nothing_that_it_says():
+    forged = {"span_fields": {"spanId": "f" * 16, "events": 5, "status": 5, "flags": 1}}
+    log = a_log(user("x"), call("c", attributes=forged), result("c"), reward(1.0, "step", parent="c"), say("y"))
+    spans = otlp_spans(log, TRACE)[0]["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    (tool,) = [span for span in spans if span["name"] == "execute_tool find"]
+    assert (tool["flags"], tool["status"], [one["name"] for one in tool["events"]]) == (
+        1, {}, ["gen_ai.evaluation.result"]
+    )  # fmt: skip
+    assert tool["spanId"] != "f" * 16
