@@ -92,8 +92,8 @@ class Found:
 def look(root: str) -> Found:
     """Returns what lies in a folder, nearest first: regular files only, in order of their path in each folder.
 
-    Links are not followed, repositories in it not entered, and nothing is started. The walk ends after `MOST_ENTRIES` names, `MOST_IN_ONE_FOLDER` of one
-    folder and `DEEPEST` folders down; `left_out` counts what that leaves out.
+    Links are not followed, other repositories not entered, and nothing is started. The walk ends after `MOST_ENTRIES`
+    names, `MOST_IN_ONE_FOLDER` of one folder and `DEEPEST` folders down; `left_out` counts what that leaves out.
     """
     found = Found(root)
     waiting = [""]
