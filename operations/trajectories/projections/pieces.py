@@ -146,6 +146,8 @@ def _of_part(part: Any, role: str) -> Piece:  # noqa: ANN401 - JSON
     if not isinstance(part, Mapping):
         return Piece("text", role, problem=f"{PART} that is no text")
     kind = part.get("type")
+    if not isinstance(kind, str | None):
+        return Piece("text", role, problem=f"{PART} whose type is no text")
     if kind in _TEXT or (kind is None and "text" in part):
         return Piece("text", role, text_of(part.get("text", part.get("content", ""))))
     if kind in _THOUGHT:

@@ -337,3 +337,7 @@ def test_calls_in_a_message_that_are_no_list_are_none():
     assert shown(row_of(user("go"), say({"role": "assistant", "content": "done", "tool_calls": 5})))[1:] == [
         ("assistant", "done", 1.0, 1)
     ]
+
+
+def test_a_part_whose_type_is_no_text_refuses_the_row():
+    assert why_not(user("go"), say([{"type": [[]], "text": "x"}])) == "event 1: it holds a part whose type is no text"
