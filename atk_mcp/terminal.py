@@ -33,6 +33,9 @@ class OutputRefused(Exception):
 class _Output(TextIOWrapper):
     """A stream that tells its own errors from those of the files that a command works on."""
 
+    taken: TextIOWrapper | None = None
+    """The stream whose buffer this one has: were it collected, it would close the buffer."""
+
     def write(self, text: str, /) -> int:
         try:
             return super().write(text)
@@ -67,6 +70,7 @@ def take_streams() -> None:
                 line_buffering=stream.line_buffering,
                 write_through=stream.write_through,
             )
+            own.taken = stream
             setattr(sys, name, own)
 
 

@@ -1,11 +1,12 @@
 """What reaches a terminal."""
 
+import gc
 import json
 import sys
 
 import pytest
 
-from atk_mcp.terminal import ProgressLine, in_words, neutralised
+from atk_mcp.terminal import ProgressLine, in_words, neutralised, say, take_streams
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,13 @@ def test_progress_on_a_terminal_is_one_line_that_is_taken_away(capsys, monkeypat
     progress(2, 2, "two")
     progress.clear()
     assert capsys.readouterr().err == "\r\x1b[K1/2 one\r\x1b[K2/2 two\r\x1b[K"
+
+
+def test_a_stream_that_nobody_else_holds_stays_open_when_it_is_taken(monkeypatch, tmp_path):
+    path = tmp_path / "out"
+    monkeypatch.setattr(sys, "stdout", path.open("w", encoding="utf-8"))
+    take_streams()
+    gc.collect()
+    say("still there")
+    sys.stdout.close()
+    assert path.read_text(encoding="utf-8") == "still there\n"
