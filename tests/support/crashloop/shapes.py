@@ -9,6 +9,8 @@ from typing import Any
 from storage.projection import State
 
 _ID = re.compile(r"\b([a-z_]+)-[1-9][0-9]*-[0-9a-z]{4}\b")
+_PUT_AWAY = re.compile(r"(refs/atk/paused/<round>)-[1-9][0-9]*$")
+"""A ref is named after the record that made it, which comes later where the first attempt was undone."""
 _DIGEST = re.compile(r"\b[0-9a-f]{12,64}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.:+Z]*")
 _COUNTED = re.compile(r"(record|position|number|_ns|seconds|bytes|seed)$")
@@ -37,7 +39,8 @@ def _plain(value: Any, name: str = "") -> Any:
 
 
 def _text(value: str) -> str:
-    return _TIME.sub("<time>", _DIGEST.sub("<digest>", _ID.sub(r"<\1>", value)))
+    plain = _TIME.sub("<time>", _DIGEST.sub("<digest>", _ID.sub(r"<\1>", value)))
+    return _PUT_AWAY.sub(r"\1-<record>", plain)
 
 
 def differences(wanted: Any, found: Any, at: str = "") -> str:
