@@ -90,7 +90,11 @@ def test_a_session_initializes_stores_asks_and_is_refused_in_whole_json(tmp_path
 
 def test_every_tool_reaches_the_model_with_its_descriptions_whole(tmp_path, target):
     lab = CodexLab(CODEX, tmp_path / "lab")
-    run = lab.run({"turns": [{"steps": [{"say": "Hello."}]}]}, servers=server(args=["-m", "atk_mcp", "--toolsets", "all"]), workdir=target)
+    run = lab.run(
+        {"turns": [{"steps": [{"say": "Hello."}]}]},
+        servers=server(args=["-m", "atk_mcp", "--toolsets", "all"]),
+        workdir=target,
+    )
     assert run.ok, json.dumps(run.summary(), indent=1)
     offered = offered_namespace(run.requests[0], "mcp__atk")
     with open(os.path.join(ROOT, "atk_mcp", "tools.json"), encoding="utf-8") as file:
