@@ -195,7 +195,8 @@ class RowMaker:
             return _reason(report.refused or "")
         if training and _trains_a_mask(made):
             return "what the agent wrote holds a mask, which nobody should learn to write"
-        self._losses.update({(x.kind, x.field, _reason(x.reason)): x.events for x in report.losses})
+        for loss in report.losses:  # several reasons can be one without their events
+            self._losses[loss.kind, loss.field, _reason(loss.reason)] += loss.events
         about = {
             "origin": {
                 "batch_id": self._evidence.batch.id,

@@ -293,6 +293,22 @@ def test_values_of_contents_stay_data(at):
     ] * answer.row_count
 
 
+def test_what_is_lost_in_several_events_of_a_record_is_counted_in_each(at):
+    target = at("assessed")
+    image = {"type": "image_url", "image_url": {"url": "data:"}}
+    asked = tuple(user([{"type": "text", "text": text}, image]) for text in ("Look", "And here"))
+    batch_id = store_batch(
+        target,
+        target.head_revision_id,
+        lambda case_id, _: ANSWERS[case_id],
+        record=lambda made: made.model_copy(update={"events": (*asked, say("fine"))}),
+    )
+    judged(target, batch_id)
+    answer = target.call("project_trajectories", batch_id=batch_id, form="openai")
+    lost = {one.reason: one.events for one in answer.losses}
+    assert lost["it holds a part of type image_url"] == 2 * answer.row_count
+
+
 def test_a_full_log_of_a_run_gives_rows_of_tokens(at):
     target = at("assessed")
     events = (
