@@ -136,6 +136,8 @@ class _Spans:
         if self._stands_inside(event):
             return carried | {"id", "parent", "group", "attributes"}
         if event["kind"] == "tool_result":
+            if event["call_id"] in self._of_message:
+                carried.discard("error")  # a message holds what the tool gave back, and has no place for how it failed
             same = self._ends.get(event["call_id"], {})
             return carried | {name for name in ("id", "parent", "at", "at_text") if same.get(name) == event.get(name)}
         if (event["kind"], event["id"]) not in self._made:

@@ -69,6 +69,19 @@ def test_what_was_imported_from_spans_is_the_same_after_it_was_spans_again():
     assert read(json.loads(json.dumps(spans)))
 
 
+def test_the_error_of_a_result_that_stands_in_a_message_is_told_as_lost():
+    failed = {"kind": "tool", "message": "no access", "code": "403"}
+    log = a_log(
+        say("I look", id="a", group="a"),
+        call("c", id="c", parent="a", group="a"),
+        result("c", "nothing", error=failed),
+        say("It is not there", id="b"),
+    )
+    spans, report = otlp_spans(log, TRACE)
+    assert "no access" not in json.dumps(spans)
+    assert ("tool_result", "error") in {(x.kind, x.field) for x in report.losses}
+
+
 def test_a_log_of_another_source_becomes_one_trace_under_one_root():
     log = a_log(
         user("where"),
