@@ -109,7 +109,7 @@ class HeldOut:
             for what, value in _named(one):
                 if (what, value) in self._names:
                     return f"its {what} is that of a holdout Case"
-        if not self._whole:
+        if not self.cases:
             return None
         for given in asked:
             forms = _forms(given)

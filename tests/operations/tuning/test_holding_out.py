@@ -114,3 +114,14 @@ def test_a_long_answer_that_is_expected_of_a_holdout_alone_is_known():
         "it holds the expected answer of a holdout Case"
     )
     assert found.why([], [], ["nobody"]) is None
+
+
+def test_a_file_of_a_holdout_that_asks_nothing_else_is_known():
+    waybill = "Waybill 77: one crate from Dijon to Lyon, sealed at the depot, kept upright."
+    held = HeldOut()
+    held.add([Names(case_id="b")], [None])
+    held.add_attached([waybill])
+    assert held.why([], ["What do you see?"], [f"I read: {waybill[:70]}"]) == (
+        "it holds the input of a holdout Case, or a part of it"
+    )
+    assert held.why([], ["What do you see?"], ["a blue vase and nothing more to be told of"]) is None
