@@ -200,13 +200,13 @@ def dump(state: State) -> dict[str, Any]:
 
 def _loaded(body: Mapping[str, Any], position: Position, project_id: str) -> State:
     """Returns the state that `dump` described; maps are new, so a fold may change them."""
+    objects: dict[str, dict[str, Record]] = {kind: {} for kind in body["objects"]}
+    for kind, k, _ in body["written"]:  # only lists keep their order in canonical JSON
+        objects[kind][k] = KINDS[kind].model_validate(body["objects"][kind][k])
     return State(
         position=position,
         project_id=project_id,
-        objects={
-            kind: {k: KINDS[kind].model_validate(v) for k, v in records.items()}
-            for kind, records in body["objects"].items()
-        },
+        objects=objects,
         written={(kind, k): number for kind, k, number in body["written"]},
         files={path: Stored(sha256, size) for path, (sha256, size) in body["files"].items()},
         requests={k: RequestMade(*made) for k, made in body["requests"].items()},

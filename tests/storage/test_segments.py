@@ -55,6 +55,13 @@ def test_state_is_the_same_in_every_process_however_many_segments_there_are(grow
     assert verify(reopened(grown)).checked["checkpoints"] == newest(grown) - 1
 
 
+def test_objects_are_listed_in_the_order_in_which_they_were_first_recorded(grown):
+    """By it the newest Validation is told, and an id sorts by its letters: `judger-10` before `judger-9`."""
+    first_recorded = [f"judger-{n}" for n in range(60)]
+    for project in (grown, reopened(grown)):
+        assert [name for name in toys.names(project) if name.startswith("judger-")] == first_recorded
+
+
 def test_older_segments_are_packed_and_none_is_dropped(grown):
     names = grown.store.names(FOLDER)
     last = newest(grown)
