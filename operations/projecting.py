@@ -257,6 +257,8 @@ class RowMaker:
             case "openai":
                 messages, report = openai_messages(_with_ends(log, asked, answer)[0], to_train=True)
                 return None if report.refused else {"messages": messages}, report
+            case "tokens" if _tells_what_is_masked(log):
+                return None, LossReport("sft_tokens", refused="its tokens say what is masked in its text")
             case "tokens":
                 try:
                     return sft_tokens(log)
@@ -363,6 +365,11 @@ def _placed_back(row: dict[str, Any] | None, shift: int, events: int) -> dict[st
     for name in ("rewards", "memory", "turn_ends"):
         about[name] = [{**one, "seq": back(one["seq"])} for one in about[name]]
     return row
+
+
+def _tells_what_is_masked(log: EventLog) -> bool:
+    """Whether an event has tokens whose text is masked. Records of earlier versions may hold such."""
+    return any(event.get("tokens") and has_mask(json.dumps(event)) for event in log)
 
 
 def _trains_a_mask(row: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from operations.execution import leftovers
 from operations.execution.guardian import Ended
 from operations.execution.plan import RunPlan
 from operations.execution.preparation import asked
+from operations.wording import counted
 from storage.masking import Masker
 from storage.schema.evidence import EvidenceRecord, Execution, ExecutionStatus, FieldStatus, Slot
 
@@ -50,6 +51,7 @@ class _Left:
     stderr: Text = field(default_factory=lambda: Text(""))
     loading: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
+    """Masked."""
     metrics: dict[str, float] = field(default_factory=dict)
     metric_sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -116,8 +118,20 @@ class Recorder:
                 named = _usable("metrics.json", left.notes, lambda: leftovers.metric_sources(output)) or {}
                 left.metric_sources = {name: named.get(name, AGENT_ITSELF) for name in left.metrics}
         if "events_file" in self._asked:
-            left.events, notes = _usable(leftovers.EVENTS, left.notes, lambda: leftovers.events(folder)) or ([], [])
+            events, notes = _usable(leftovers.EVENTS, left.notes, lambda: leftovers.events(folder)) or ([], [])
             left.notes.extend(notes)
+            left.events = self._masked_events(events, left.notes)
+
+    def _masked_events(self, events: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
+        """Returns events masked; one in which something was loses its tokens, which are its text in other numbers."""
+        masked: list[dict[str, Any]] = self.masker.value(events)
+        telling = [after for before, after in zip(events, masked, strict=True) if "tokens" in after and before != after]
+        for event in telling:
+            del event["tokens"]
+        if telling:
+            some = counted(len(telling), "event")
+            notes.append(f"The tokens of {some} in {leftovers.EVENTS} are not kept: they would say what is masked.")
+        return masked
 
     def _record(self, slot: Slot, ended: Ended, status: ExecutionStatus, left: _Left) -> EvidenceRecord:
         execution = _execution(
@@ -138,7 +152,7 @@ class Recorder:
             metrics={"duration_seconds": ended.seconds, **left.metrics},
             metric_sources={"duration_seconds": "supervisor", **self.masker.value(left.metric_sources)},
             notes=tuple(self.masker.text(note) for note in left.notes),
-            events=tuple(self.masker.value(left.events)),
+            events=tuple(left.events),
             execution=execution,
         )
 

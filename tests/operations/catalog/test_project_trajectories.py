@@ -317,11 +317,13 @@ def test_a_full_log_of_a_run_gives_rows_of_tokens(at):
         sampled(result("c"), 8, policy=False),
         sampled(say("billing"), 9, 10),
     )
+    told = sampled(user("My key is [masked:credential:0a1b2c3d]"), 11, 12, policy=False)
+    written = {"invoice-1": events, "invoice-2": (told, *events[1:])}
     batch_id = store_batch(
         target,
         target.head_revision_id,
         lambda case_id, _: ANSWERS[case_id],
-        record=lambda made: made.model_copy(update={"events": events} if made.case_id == "invoice-1" else {}),
+        record=lambda made: made.model_copy(update={"events": written.get(made.case_id, ())}),
     )
     judged(target, batch_id)
     answer = target.call("project_trajectories", batch_id=batch_id, form="tokens")
@@ -333,7 +335,7 @@ def test_a_full_log_of_a_run_gives_rows_of_tokens(at):
         "logprobs": [None, None, -0.5, None, -0.5, -1.0],
     }
     assert row["metadata"]["origin"]["record_id"] == f"{batch_id}.1"
-    assert left(answer) == {"its log is light": 5}
+    assert left(answer) == {"its log is light": 4, "its tokens say what is masked in its text": 1}
 
 
 def test_a_file_of_spans_is_imported_again_as_it_is(at):

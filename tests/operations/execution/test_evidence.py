@@ -1,5 +1,7 @@
 """An ending means what it says about the agent, and a text that was cut never ends in half a secret."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +75,18 @@ def test_evidence_that_cannot_be_masked_is_not_kept_and_is_nobodys_success(bench
     record = recorder.record(plan.slots[0], ended("exited", exit_code=0, stdout_bytes=7), f"{bench.work}/0")
     assert (record.output, record.output_status, record.execution.status) == (None, "unparsable", "infra_error")
     assert "secret" not in record.model_dump_json()
+
+
+def test_tokens_of_a_text_that_is_masked_are_not_kept(bench):
+    secret = "ghp_" + "a1B2" * 9
+    said = [
+        {"kind": "text", "role": "assistant", "content": text, "tokens": {"token_ids": [7, 8], "logprobs": [-1, -2]}}
+        for text in ("fine", f"it is {secret}")
+    ]
+    bench.run(bench.sh("true"))
+    with open(f"{bench.work}/0/events.jsonl", "w", encoding="utf-8") as file:
+        file.write("".join(json.dumps(event) + "\n" for event in said))
+    plan = bench.plan(["agent", "{events_file}"])
+    record = Recorder(plan, Masker(b"k" * 32)).record(plan.slots[0], ended("exited", exit_code=0), f"{bench.work}/0")
+    assert [event.get("tokens") for event in record.events] == [said[0]["tokens"], None]
+    assert record.notes[-1] == "The tokens of 1 event in events.jsonl are not kept: they would say what is masked."
