@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 from contextlib import suppress
 
 from storage.files import Folder
 
 FOLDER = "owners"
+_NONCE = re.compile(r"[0-9a-f]{16}")
 
 
 class Owner:
@@ -48,7 +50,9 @@ def _locked_file(store: Folder) -> tuple[str, int]:
 
 
 def is_alive(store: Folder, nonce: str) -> bool:
-    """Whether any process holds the lock of `nonce`."""
+    """Whether any process holds the lock of `nonce`. Whatever else a folder's name may say belongs to nobody."""
+    if not _NONCE.fullmatch(nonce):
+        return False
     try:
         fd = store.open(f"{FOLDER}/{nonce}", os.O_RDWR)
     except FileNotFoundError:

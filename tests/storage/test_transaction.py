@@ -264,6 +264,15 @@ def test_what_nobody_owns_is_taken_away_and_what_somebody_does_stays(project):
     assert project.store.names("owners") == []
 
 
+@pytest.mark.parametrize("path", ["work/scratch-", "work/scratch-..", "datasets/.staging-", "datasets/.staging-."])
+def test_a_folder_that_is_named_like_work_of_an_owner_that_cannot_be_is_taken_away(project, path):
+    """An agent can leave one under `work/`, and it would hold up every later call."""
+    os.makedirs(os.path.join(project.store.path, path))
+    again = reopened(project)
+    put(again, "a")
+    assert (names(again), again.store.names(path.partition("/")[0])) == (["a"], [])
+
+
 def test_a_staging_that_could_not_be_made_leaves_no_owner_alive(project, monkeypatch):
     with (
         failing_at(monkeypatch, ["mkdir"], 3, OSError(errno.ENOSPC, "No space left on device")),
