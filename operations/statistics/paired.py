@@ -12,6 +12,10 @@ from operations.statistics.distributions import t_quantile, t_tail, zero_event_b
 _LOG_DIGITS = 12
 """Digits of a logarithm that count, so that rounding is not taken for variance."""
 
+_WIDEST = 700.0
+"""Logarithms of a bound beyond this, either way, are shown as this: its ratio would not be a float, and excludes
+nothing that could be measured."""
+
 
 @dataclass(frozen=True)
 class PairedEstimate:
@@ -131,10 +135,14 @@ def paired_log_ratio(
     error, centre, units = estimate.standard_error, estimate.mean, estimate.units
     if error:
         wide, narrow = (t_quantile(1 - a, estimate.df) * error for a in (alpha / 2, alpha))
-        low, high, least, most = (math.exp(centre + d) for d in (-wide, wide, -narrow, narrow))
+        low, high, least, most = (_ratio(centre + d) for d in (-wide, wide, -narrow, narrow))
         p = t_tail(-centre / error, estimate.df)
         return RatioEstimate(math.exp(centre), error, low, high, least, most, units, p)
     ratio, sure = math.exp(centre), units > 0 and 0.5**units <= alpha
     one, two = (ratio if sure else None), (ratio if sure and 0.5**units <= alpha / 2 else None)
     least_p = (0.5**units if centre < 0 else 1.0) if units else None
     return RatioEstimate(ratio, error, two, two, one, one, units, least_p)
+
+
+def _ratio(logarithm: float) -> float:
+    return math.exp(min(_WIDEST, max(-_WIDEST, logarithm)))

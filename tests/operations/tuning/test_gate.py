@@ -324,6 +324,18 @@ SLOTS = st.lists(st.sampled_from((P, F, U, N)), min_size=2, max_size=2).map(tupl
 TABLES = st.fixed_dictionaries(dict.fromkeys(CASES, SLOTS))
 
 
+@pytest.mark.parametrize("look", [1, 10, 40])
+def test_two_units_that_spend_far_apart_leave_a_late_look_open(look):
+    """Of two source groups, one spends the same and one eight times as much: at such an alpha no bound is a float."""
+    left = dict.fromkeys(CASES, 1.0)
+    right = {c: 8.0 if c.startswith("t") else 1.0 for c in CASES}
+    same = dict.fromkeys(CASES, (P,) * 5)
+    question = asked(same, same, efficiency=Efficiency("cost", left, right), look=look)
+    result = decide(replace(question, source_groups={c: c[0] for c in CASES}))
+    found = figure(result, "efficiency", "cost")
+    assert (result.result, found.answer, found.n, found.groups) == ("insufficient", "undecided", 7, 2)
+
+
 @settings(max_examples=60, deadline=None)
 @given(TABLES, TABLES, st.sampled_from(("counts", "statistical")), st.sampled_from(("incremental", "final")))
 def test_a_required_unknown_never_passes(left, right, rule, mode):
