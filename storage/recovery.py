@@ -19,7 +19,7 @@ from storage.projection import OpenIntent, State
 if TYPE_CHECKING:
     from storage.project import Project
 
-HOLDERS = ("datasets", "evidence", "assessments", "validations", "selections")
+HOLDERS = ("datasets", "evidence", "assessments", "validations", "selections", "deals")
 """Folders in which operations stage what they are about to place."""
 
 WORK = "work"

@@ -17,7 +17,7 @@ from tests.support import toys
 from tests.support.projects import AT, Target, bare, call_of
 from tests.support.toys import names, put, reopened
 
-FOLDERS = ["assessments", "datasets", "evidence", "journal", "selections", "validations"]
+FOLDERS = ["assessments", "datasets", "deals", "evidence", "journal", "selections", "validations"]
 FILES = [".gitignore", "lock", "mask.key", "project.json"]
 
 

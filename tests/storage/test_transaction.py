@@ -10,7 +10,8 @@ import pytest
 
 from operations.invocation import invoke
 from operations.registry import all_operations
-from storage import owners
+from operations.verification import verify
+from storage import owners, views
 from storage.errors import AtkError
 from storage.files import StoreDamaged
 from storage.owners import Owner
@@ -271,6 +272,19 @@ def test_a_folder_that_is_named_like_work_of_an_owner_that_cannot_be_is_taken_aw
     again = reopened(project)
     put(again, "a")
     assert (names(again), again.store.names(path.partition("/")[0])) == (["a"], [])
+
+
+WITH_FILES = sorted({path.partition("/")[0] for path in views.PLACES.values() if path.endswith("/manifest.json")})
+
+
+@pytest.mark.parametrize("holder", WITH_FILES)
+def test_what_no_record_names_is_found_and_taken_away_wherever_records_have_files(project, holder):
+    for left in (f"{holder}/.staging-0123456789abcdef", f"{holder}/thing-2-left"):
+        project.store.make_folders(left)
+        project.store.write_new(f"{left}/file", [b"x"])
+    assert f"{holder}/thing-2-left/file" in {finding.path for finding in verify(reopened(project)).findings}
+    reopened(project).recover(call_of("recover"))
+    assert project.store.names(holder) == []
 
 
 def test_a_staging_that_could_not_be_made_leaves_no_owner_alive(project, monkeypatch):

@@ -18,7 +18,7 @@ from tests.support.crashloop.scenario import REQUEST_ID, Scenario
 from tests.support.crashloop.shapes import differences, shape
 
 OWN = (".atk", ".git")
-HOLDERS = ("datasets", "evidence", "assessments", "validations", "selections")
+HOLDERS = ("datasets", "evidence", "assessments", "validations", "selections", "deals")
 
 
 @dataclass(frozen=True)
