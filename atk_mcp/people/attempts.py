@@ -40,10 +40,10 @@ def found_record(project: Project, record_id: str) -> dict[str, Any]:
         UnknownObject: There is no such Record.
     """
     state = project.state()
-    batch_id, _, number = record_id.rpartition(".")
+    batch_id = record_id.rpartition(".")[0]
     batch = state.find(Batch, batch_id) or state.find(ImportedBatch, batch_id)
-    if batch is not None and isinstance(batch, ImportedBatch) and number.isdecimal():
-        found = stored.record(project, state, batch_id, int(number))
+    if isinstance(batch, ImportedBatch):
+        found = stored.record(project, state, batch_id, record_id)
     else:
         found = next((r for r in of_batch(project, state, batch_id) if r["id"] == record_id), None) if batch else None
     if found is None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from operations.assessing import deals, rules
 from operations.assessing.subjects import Subject, subject_of
 from operations.importers._assessment_csv import read_assessment_csv
-from operations.importers.batches import number_in, selected
+from operations.importers.batches import selected
+from operations.importers.stored import number_in
 from operations.judges._linear import JudgeEngineMissing
 from storage import contents
 from storage.project import Project

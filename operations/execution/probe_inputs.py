@@ -20,7 +20,6 @@ from storage.schema.rounds import Round
 from storage.schema.traces import ImportedBatch
 
 _NEWEST = 5
-_DIGITS = 15
 
 
 def choose_dataset(given: str | None, value: Round | None, state: State) -> str:
@@ -97,10 +96,9 @@ def of_records(project: Project, state: State, wanted: Sequence[str], permission
 
 
 def _record(project: Project, state: State, record_id: str) -> dict[str, Any] | None:
-    batch_id, _dot, digits = record_id.rpartition(".")
-    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else None
-    if number is not None and state.find(ImportedBatch, batch_id) is not None:
-        return stored.record(project, state, batch_id, number)
+    batch_id = record_id.rpartition(".")[0]
+    if state.find(ImportedBatch, batch_id) is not None:
+        return stored.record(project, state, batch_id, record_id)
     batch = state.find(Batch, batch_id)
     if batch is None or batch.records_sha256 is None:
         return None

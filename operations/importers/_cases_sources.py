@@ -9,7 +9,8 @@ from typing import Protocol
 
 from operations.importers._cases import Assign, CaseReader, read_cases
 from operations.importers._cases_records import RecordCases, RecordsUnknown, Wanted
-from operations.importers.batches import Evidence, evidence_of, exposed_by, number_in, selected, selection_of
+from operations.importers.batches import Evidence, evidence_of, exposed_by, selected, selection_of
+from operations.importers.stored import number_in
 from storage.project import Project
 from storage.projection import State
 from storage.schema.datasets import Case, Dataset, Usage

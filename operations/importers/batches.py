@@ -11,6 +11,7 @@ from typing import Any
 
 from operations.importers import stored
 from operations.importers._assessment_csv import read_assessment_csv
+from operations.importers.stored import number_in
 from storage import contents
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
@@ -25,9 +26,6 @@ from storage.schema.traces import ImportedBatch
 
 SELECTED = "records.jsonl"
 """The file of a selection's ids."""
-
-_DIGITS = 16
-"""Digits that no Record's number has."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -132,11 +130,10 @@ def record_of(project: Project, state: State, record_id: str) -> dict[str, Any]:
         SealBroken: What it holds encrypted is not what was sealed.
         StoreDamaged: Its file is not what was recorded.
     """
-    batch_id, _dot, digits = record_id.rpartition(".")
+    batch_id = record_id.rpartition(".")[0]
     known: list[str] = []
     if state.find(ImportedBatch, batch_id) is not None:
-        is_number = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS
-        found = stored.record(project, state, batch_id, int(digits)) if is_number else None
+        found = stored.record(project, state, batch_id, record_id)
         if found is not None:
             return found
         known = [f"{batch_id}.1"]
@@ -226,13 +223,6 @@ def exposed_by(evidence: Evidence) -> dict[int, tuple[str, ...]]:
         for number in sorted(n for n in cited if n is not None):
             found.setdefault(number, []).append(issue.id)
     return {number: tuple(ids) for number, ids in found.items()}
-
-
-def number_in(record_id: str, batch_id: str) -> int | None:
-    """Returns the number of a Record in a batch, or None where the id is none of that batch's."""
-    prefix, _, digits = record_id.rpartition(".")
-    fits = prefix == batch_id and digits.isascii() and digits.isdigit() and len(digits) < _DIGITS
-    return int(digits) if fits else None
 
 
 def selected(project: Project, state: State, selection: Selection) -> list[int]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations.importers import _record_facts as facts
-from operations.importers.batches import BatchHasNoRecords, Evidence, evidence_of, number_in
+from operations.importers.batches import BatchHasNoRecords, Evidence, evidence_of
 from operations.importers.event_logs import LogNotWhole, log_of
+from operations.importers.stored import number_in
 from operations.trajectories.detectors import DETECTORS, Budget, Detector, Episode, Result
 from operations.trajectories.detectors.words import text_of
 from storage.holdout import Showing

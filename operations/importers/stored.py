@@ -29,6 +29,9 @@ BLOCK = 32
 
 _ENTRY = struct.Struct("<QQ32s")
 
+_DIGITS = 16
+"""Digits that no Record's number has."""
+
 
 class RecordWriter:
     """Makes the lines of `records.jsonl`, and the index once all have been made."""
@@ -72,16 +75,27 @@ class RecordWriter:
         return data
 
 
-def record(project: Project, state: State, batch_id: str, n: int) -> dict[str, Any] | None:
-    """Returns one Record of an import with its id, or None when the batch has no such number.
+def number_in(record_id: str, batch_id: str) -> int | None:
+    """Returns the number of a Record in a batch, or None where the id is none of that batch's.
+
+    An id is one text: `batch-1-k3x9.01` names nothing.
+    """
+    prefix, _, digits = record_id.rpartition(".")
+    fits = prefix == batch_id and digits.isascii() and digits.isdigit() and len(digits) < _DIGITS
+    return int(digits) if fits and digits == str(int(digits)) else None
+
+
+def record(project: Project, state: State, batch_id: str, record_id: str) -> dict[str, Any] | None:
+    """Returns one Record of an import with its id, or None when the batch has none of that id.
 
     Raises:
         StoreDamaged: The index or the Record's block is not what was recorded.
     """
+    n = number_in(record_id, batch_id)
     index = contents.checked(project, state, f"evidence/{batch_id}/{INDEX}")
-    entry = (n - 1) // BLOCK
-    if n < 1 or (entry + 1) * _ENTRY.size > len(index):
+    if n is None or not 1 <= n <= len(index) // _ENTRY.size * BLOCK:
         return None
+    entry = (n - 1) // BLOCK
     found = list(_block(project, batch_id, index, entry))
     place = (n - 1) % BLOCK
     return found[place] if place < len(found) else None

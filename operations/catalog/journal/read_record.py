@@ -122,7 +122,7 @@ def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[st
 def _journal_record(record_id: str, context: Context, _: State) -> tuple[str, dict[str, Any]] | None:
     prefix, _dash, digits = record_id.rpartition("-")
     number = reading.whole_number(digits)
-    if prefix != "journal" or number is None:
+    if prefix != "journal" or digits != str(number):
         return None
     return next((("journal", r) for r in context.project.journal_records() if r["n"] == number), None)
 
@@ -151,11 +151,10 @@ def _attempt(record_id: str, context: Context, state: State) -> tuple[str, dict[
 
 
 def _imported(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]] | None:
-    batch_id, _dot, digits = record_id.rpartition(".")
-    number = reading.whole_number(digits)
-    if number is None or state.find(ImportedBatch, batch_id) is None:
+    batch_id = record_id.rpartition(".")[0]
+    if state.find(ImportedBatch, batch_id) is None:
         return None
-    found = stored.record(context.project, state, batch_id, number)
+    found = stored.record(context.project, state, batch_id, record_id)
     if found is None:
         return None
     return "record", {**found, "verdicts": _verdicts(record_id, batch_id, context, state)}

@@ -20,10 +20,10 @@ from operations.importers.batches import (
     BatchOrSelection,
     Evidence,
     evidence_of,
-    number_in,
     selected,
     selection_of,
 )
+from operations.importers.stored import number_in
 from operations.trajectories.detectors import DETECTORS, Budget, Finding
 from operations.wording import counted
 from storage.errors import NextCall
@@ -147,6 +147,8 @@ def detect_failures(request: DetectFailuresRequest, context: Context) -> DetectF
         if page.is_first:
             tally.add(looked)
         page.add(looked)
+    if not page.is_first and not page.found:
+        raise _no_cursor(request, evidence.batch.id)
     return _answer(request, evidence, tally, page, context)
 
 
@@ -183,8 +185,12 @@ def _start(request: DetectFailuresRequest, batch_id: str) -> tuple[int, int]:
         case [int(record), int(finding)] if record > 0:
             return record, finding
         case _:
-            looked_in = request.selection_id or batch_id
-            raise reading.BadCursor(record_id=looked_in, given=request.cursor, tool="detect_failures")
+            raise _no_cursor(request, batch_id)
+
+
+def _no_cursor(request: DetectFailuresRequest, batch_id: str) -> reading.BadCursor:
+    looked_in = request.selection_id or batch_id
+    return reading.BadCursor(record_id=looked_in, given=str(request.cursor), tool="detect_failures")
 
 
 def _watched(evidence: Evidence, wanted: set[int] | None, page: _Page, context: Context) -> Iterator[dict[str, Any]]:

@@ -20,10 +20,10 @@ from operations.importers.batches import (
     BatchOrSelection,
     Evidence,
     evidence_of,
-    number_in,
     selected,
     selection_of,
 )
+from operations.importers.stored import number_in
 from operations.tuning.row_rules import current
 from operations.wording import counted
 from storage.errors import AtkError, NextCall

@@ -119,6 +119,7 @@ def test_records_and_selections_are_looked_at_alone(ran):
         ({"record_ids": ["{looped}.1", "batch-1-none.1"]}, "batch_or_selection"),
         ({"batch_id": "{looped}", "cursor": "4"}, "bad_cursor"),
         ({"batch_id": "{looped}", "cursor": "0.4"}, "bad_cursor"),
+        ({"batch_id": "{looped}", "cursor": "6.1"}, "bad_cursor"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused_and_leads_on(ran, arguments, code):
