@@ -61,12 +61,12 @@ class Compared:
 def of_candidate(value: Round, plan: Plan, candidate: Candidate, state: State) -> Subject:
     """Returns the comparison of a sealed candidate with its parent."""
     everyone, validations = state.all(Candidate), state.all(Validation)
-    protected = _protected(value, plan, state)
+    protected, targets = _protected(value, plan, state), set(candidate.target_case_ids)
     return Subject(
         mode="incremental",
         candidate=candidate,
         targets=candidate.target_case_ids,
-        protected=tuple(c for c in protected if c not in candidate.target_case_ids),
+        protected=tuple(c for c in protected if c not in targets),
         case_ids=running.incremental_cases(plan, value, everyone, validations, candidate.primary_issue_id),
         repeats=plan.incremental_repeats,
         revisions=(candidate.parent_revision_id, str(candidate.revision_id)),
@@ -124,7 +124,8 @@ def baseline_outcomes(
     rows = read_assessment_csv(
         contents.checked(project, state, f"assessments/{assessments[best.id].id}/assessment.csv")
     )
-    usual = [c for c in plan.case_ids if c in set(best.case_ids) - set(plan.holdout_case_ids)]
+    seen = set(best.case_ids) - set(plan.holdout_case_ids)
+    usual = [c for c in plan.case_ids if c in seen]
     found = comparing.table(
         rows,
         contents.records(project, state, best.id),

@@ -314,9 +314,9 @@ def _rows(project: Project, state: State, known: RowFile) -> Pairs:
 def _batch(project: Project, state: State, known: Batch) -> Pairs:
     path = f"evidence/{known.id}/records.jsonl"
     statuses: Counter[str] = Counter()
-    ids, sealed, blind = [], 0, 0
+    ids, sealed, blind, unseen = [], 0, 0, set(known.holdout_case_ids)
     for record in contents.raw_records(project, state, known.id):
-        blind += record["case_id"] in known.holdout_case_ids
+        blind += record["case_id"] in unseen
         sealed += bool(record.get("sealed"))
         statuses[record["execution"]["status"]] += 1
         ids.append(record["id"])

@@ -313,15 +313,13 @@ class BoundRun:
                     f"fingerprint of {case_id}", self.cases[case_id].fingerprint, self.plan.case_fingerprints[case_id]
                 )
         wanted = whole if self.wanted.case_ids is None else self.wanted.case_ids
+        named = set(wanted)
         running.require_cases(wanted, possible)
         holdout.require_final(wanted, self.cases, final=final)
-        if self.wanted.phase == "final" and set(wanted) != set(whole):
+        if self.wanted.phase == "final" and named != set(whole):
             self._as_planned("case_ids", f"{len(wanted)} Cases", f"all {len(whole)} Cases for a final side")
-        return (
-            [self.cases[c] for c in whole if c in set(wanted)]
-            if set(wanted) <= set(whole)
-            else [self.cases[c] for c in wanted]
-        )
+        ordered = [c for c in whole if c in named] if named <= set(whole) else wanted
+        return [self.cases[c] for c in ordered]
 
     def _repeats(self) -> int:
         if self.plan is None:

@@ -95,7 +95,8 @@ def permission(before: Plan, issues: Sequence[Issue], *, run_config_digest: str,
     """
     blind = set(before.holdout_case_ids)
     case_ids = tuple(c for c in before.case_ids if c not in blind)
-    targets = {i.id: tuple(c for c in case_ids if c in i.case_ids) for i in issues}
+    kept, named = set(case_ids), {i.id: set(i.case_ids) for i in issues}
+    targets = {issue_id: tuple(c for c in case_ids if c in ids) for issue_id, ids in named.items()}
     aimed = {c for ids in targets.values() for c in ids}
     executions = len(case_ids) * before.final_repeats * (1 + before.max_retries_per_slot)
     return before.model_copy(
@@ -103,8 +104,8 @@ def permission(before: Plan, issues: Sequence[Issue], *, run_config_digest: str,
             "case_ids": case_ids,
             "holdout_case_ids": (),
             "case_fingerprints": {c: before.case_fingerprints[c] for c in case_ids},
-            "input_digests": {c: d for c, d in before.input_digests.items() if c in case_ids},
-            "source_groups": {c: g for c, g in before.source_groups.items() if c in case_ids},
+            "input_digests": {c: d for c, d in before.input_digests.items() if c in kept},
+            "source_groups": {c: g for c, g in before.source_groups.items() if c in kept},
             "protection_case_ids": tuple(c for c in case_ids if c not in aimed),
             "issue_ids": tuple(i.id for i in issues),
             "target_case_ids_by_issue": targets,

@@ -148,7 +148,8 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     blind = [case_id for case_id in chosen if by_id[case_id].usage == "holdout"]
     holdout = tuple(choices.take("holdout_case_ids", blind))
     _known(where, "holdout_case_ids", holdout, blind)
-    case_ids = tuple(case_id for case_id in chosen if case_id in {*usual_cases, *holdout})
+    kept = {*usual_cases, *holdout}
+    case_ids = tuple(case_id for case_id in chosen if case_id in kept)
     issues = _issues(choices, stored)
     targets = _targets(choices, stored, issues, usual_cases)
     every_target = {case_id for ids in targets.values() for case_id in ids}
@@ -268,13 +269,14 @@ def _issues(choices: _Choices, stored: Stored) -> list[Issue]:
 def _targets(
     choices: _Choices, stored: Stored, issues: Sequence[Issue], case_ids: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    otherwise = {issue.id: [c for c in issue.case_ids if c in case_ids] for issue in issues}
+    possible = set(case_ids)
+    otherwise = {issue.id: [c for c in issue.case_ids if c in possible] for issue in issues}
     given = choices.take("target_case_ids_by_issue", otherwise)
     where = stored.round.id
     _known(where, "target_case_ids_by_issue", list(given), [issue.id for issue in issues])
     for issue in issues:
         targets = given.get(issue.id, otherwise[issue.id])
-        _known(where, f"target_case_ids_by_issue.{issue.id}", targets, [c for c in issue.case_ids if c in case_ids])
+        _known(where, f"target_case_ids_by_issue.{issue.id}", targets, otherwise[issue.id])
         if not targets:
             problem = "has no target Case, so nothing could show that the Issue is repaired"
             raise PlanInvalid(round_id=where, field=f"target_case_ids_by_issue.{issue.id}", given=[], problem=problem)

@@ -116,7 +116,8 @@ class GateQuestion:
             return self.case_ids
         if not self.screened:
             return self.target_case_ids
-        return tuple(c for c in self.target_case_ids if c not in set(self.screening_case_ids))
+        screening = set(self.screening_case_ids)
+        return tuple(c for c in self.target_case_ids if c not in screening)
 
     @property
     def improvement_alpha(self) -> float:

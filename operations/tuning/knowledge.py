@@ -119,7 +119,8 @@ def observed(
 
 def groups_of(plan: Plan, validation: Validation) -> tuple[str, ...]:
     """Returns the source groups whose Cases a Validation compared."""
-    ran = plan.case_ids if validation.mode == "final" else [c for c in plan.case_ids if c not in plan.holdout_case_ids]
+    unseen = set() if validation.mode == "final" else set(plan.holdout_case_ids)
+    ran = [c for c in plan.case_ids if c not in unseen]
     return tuple(dict.fromkeys(plan.source_groups[c] for c in ran if c in plan.source_groups))
 
 

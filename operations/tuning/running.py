@@ -169,7 +169,8 @@ def require_cases(wanted: Sequence[str], possible: Collection[str]) -> None:
     Raises:
         UnknownCases: There is none, one is not there, or one is named twice.
     """
-    strangers = [case_id for case_id in wanted if case_id not in possible]
+    known = set(possible)
+    strangers = [case_id for case_id in wanted if case_id not in known]
     twice = [case_id for case_id, times in Counter(wanted).items() if times > 1]
     if strangers:
         problem = f"{_named(strangers)}, and the dataset or plan has no such {'Cases' if strangers[1:] else 'Case'}"

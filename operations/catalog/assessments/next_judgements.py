@@ -199,7 +199,8 @@ class _Shown:
             # Both sides are sealed, so that what they ran of a holdout may be seen, and has to be judged.
             self._records |= {r.id: r for r in records_for_work(project, contents.records(project, state, batch_id))}
             batch = state.get(Batch, batch_id)
-            ran = (c for c in contents.cases(project, state, batch.dataset_id) if c.id in batch.case_ids)
+            wanted = set(batch.case_ids)
+            ran = (c for c in contents.cases(project, state, batch.dataset_id) if c.id in wanted)
             self._cases |= {c.id: c for c in cases_for_work(project, ran)}
 
     def parts(self, item: deals.Item) -> dict[str, str]:

@@ -156,7 +156,8 @@ def _same(request: CompareAndGateRequest, state: State) -> Validation | None:
 
 def _left_out(plan: Plan, subject: Subject) -> list[str]:
     """Says which Cases of the plan an incremental comparison leaves to others, and why."""
-    left = [c for c in plan.case_ids if c not in subject.case_ids]
+    compared = set(subject.case_ids)
+    left = [c for c in plan.case_ids if c not in compared]
     if not left:
         return []
     elsewhere = {c: issue for issue, ids in plan.target_case_ids_by_issue.items() for c in ids}

@@ -267,3 +267,22 @@ def test_plan_that_opens_what_the_project_protects_or_calls_fixed_says_so():
     assert "a.txt, docs/agent.py" in said
     kept = opened.model_copy(update={"protected_paths": ("a.txt", "docs/agent.py")})
     assert freezing.widened(kept, project, IN_SCOPE) == []
+
+
+class _Counted(str):
+    """A Case id that counts how often it is compared with another one."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_each_named_case_is_looked_for_once_however_many_there_are():
+    wanted, possible = [_Counted(f"case-{n}") for n in range(500)], [f"case-{n}" for n in range(500)]
+    running.require_cases(wanted, possible)
+    assert _Counted.compared < 4 * len(wanted)
