@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -61,7 +62,12 @@ def read_env_file(path: str, shown: str) -> dict[str, str]:
         EnvFileUnusable: It cannot be read, or a line is no assignment.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        # Without waiting, as opening a pipe would for a writer that may never come.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise EnvFileUnusable(path=shown, problem="it is not a regular file")
+        with open(handle, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE_BYTES + 1)
     except OSError as trouble:
         raise EnvFileUnusable(path=shown, problem=trouble.strerror or type(trouble).__name__) from None
@@ -72,7 +78,7 @@ def read_env_file(path: str, shown: str) -> dict[str, str]:
     if len(text) > _LARGEST_FILE_BYTES:
         raise EnvFileUnusable(path=shown, problem="it is larger than a file of variables can be")
     found: dict[str, str] = {}
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue

@@ -122,6 +122,18 @@ def test_an_unusable_file_is_named_and_shows_no_value(tmp_path, content):
     assert "secret" not in str(unusable.value)
 
 
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / ".env")
+    for path in (str(tmp_path / ".env"), str(tmp_path)):
+        with pytest.raises(EnvFileUnusable, match="not a regular file"):
+            read_env_file(path, ".env")
+
+
+def test_a_value_may_hold_what_ends_a_line_elsewhere(tmp_path):
+    (tmp_path / ".env").write_bytes("A=one\u2028two\x0cthree\r\nB='\x85'\rC=3".encode())
+    assert read_env_file(str(tmp_path / ".env"), ".env") == {"A": "one\u2028two\x0cthree", "B": "\x85", "C": "3"}
+
+
 def test_an_unknown_option_is_told_with_the_closest_and_all_that_are_allowed():
     with pytest.raises(BadAdapterOption) as bad:
         check_options("http", {"endpoint": "http://localhost/", "output_feild": "text"})
