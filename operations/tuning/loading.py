@@ -16,7 +16,7 @@ _LOADED = frozenset({"loaded", "invoked"})
 _COUNTED = frozenset({"completed", "agent_error"})
 _DIGEST = re.compile("[0-9a-f]{64}")
 _TOLD = 1_000
-"""So many digests are told of one attempt."""
+"""So many digests are told of one attempt, shared by its components."""
 
 
 def unproven(
@@ -54,21 +54,24 @@ def _untold(record: EvidenceRecord) -> bool:
 def in_the_clear(events: Iterable[Mapping[str, Any]], component_ids: Collection[str]) -> tuple[dict[str, Any], ...]:
     """Returns what loading evidence proves, without a word of the agent's own: known components and digests.
 
-    For each component it has the digests that its events name as loaded, and the digest of the folder that they make
-    up. `proves` says of the result what it says of `events`.
+    For each component it has the digest of the folder that its events make up, and those that they name as loaded.
+    `proves` says of the result what it says of `events`, but for a file beyond a component's share of `_TOLD`.
     """
-    listed, found = list(events), list[dict[str, Any]]()
-    for component_id in sorted(component_ids):
-        own = [e for e in listed if e.get("component_id") == component_id]
-        loaded = [e for e in own if e.get("state") in _LOADED]
-        files = {str(e["path"]): str(e.get("fingerprint")) for e in own if isinstance(e.get("path"), str)}
-        digests = {str(e.get("fingerprint")) for e in loaded} | ({_folder_digest(files)} if loaded and files else set())
-        found += [
-            {"component_id": component_id, "state": "loaded", "fingerprint": each}
-            for each in sorted(digests)
-            if _DIGEST.fullmatch(each)
-        ]
-    return tuple(found[:_TOLD])
+    listed = list(events)
+    each = max(1, _TOLD // max(1, len(component_ids)))
+    return tuple(
+        {"component_id": component_id, "state": "loaded", "fingerprint": fingerprint}
+        for component_id in sorted(component_ids)
+        for fingerprint in _shown([e for e in listed if e.get("component_id") == component_id])[:each]
+    )
+
+
+def _shown(own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns what one component's events show as loaded: the digest of the folder first, which no file replaces."""
+    loaded = {str(e.get("fingerprint")) for e in own if e.get("state") in _LOADED}
+    files = _files(own) if loaded else {}
+    whole = [_folder_digest(files)] if files else []
+    return [*whole, *sorted(d for d in loaded - {*whole} if _DIGEST.fullmatch(d))]
 
 
 def proves(events: Iterable[Mapping[str, Any]], component_id: str, content: str) -> bool:
@@ -81,8 +84,13 @@ def proves(events: Iterable[Mapping[str, Any]], component_id: str, content: str)
     loaded = [e for e in own if e.get("state") in _LOADED]
     if any(e.get("fingerprint") == content for e in loaded):
         return True
-    files = {str(e["path"]): str(e.get("fingerprint")) for e in own if isinstance(e.get("path"), str)}
+    files = _files(own)
     return bool(loaded) and bool(files) and _folder_digest(files) == content
+
+
+def _files(own: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns path → digest of the files that a component's events name, loaded or not."""
+    return {str(e["path"]): str(e.get("fingerprint")) for e in own if isinstance(e.get("path"), str)}
 
 
 def _folder_digest(files: Mapping[str, str]) -> str:

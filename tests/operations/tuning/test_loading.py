@@ -91,3 +91,18 @@ def test_what_is_told_of_a_sealed_attempt_proves_the_same_and_holds_none_of_its_
     assert "txt" not in str(told)
     for component_id, content in (("prompt", DIGEST), ("tools", folder), ("tools", DIGEST), ("other", DIGEST)):
         assert proves(told, component_id, content) == proves(given, component_id, content)
+
+
+def test_what_is_told_of_a_large_folder_still_proves_it_and_every_other_component(tmp_path):
+    """So many files that not all their digests are told; that of the whole is, and those of the others are."""
+    digests = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(1_500)]
+    files = [
+        {"component_id": "a-folder", "state": "loaded", "path": f"{n}.txt", "fingerprint": each}
+        for n, each in enumerate(digests)
+    ]
+    for n in range(1_500):
+        (tmp_path / f"{n}.txt").write_text(str(n))
+    told = in_the_clear([*files, EVENT], ["a-folder", "prompt"])
+    assert len(told) <= 1_000
+    assert proves(told, "a-folder", content_digest(str(tmp_path)))
+    assert proves(told, "prompt", DIGEST)
