@@ -213,10 +213,11 @@ def _python(project: Project, attending: Attending, cwd: str, environment: Mappi
 def content_digest(path: str) -> str | None:
     """Returns the SHA-256 of a file, or of the list of a folder's files with theirs; None where there is nothing.
 
-    A link counts as its text and is not followed. Git's and ATK's own folders and Python's caches are left out.
+    A link counts as its text and is not followed. A folder that this user may not list counts as such, not as an empty
+    one. Git's and ATK's own folders and Python's caches are left out.
 
     Raises:
-        OSError: Something cannot be read.
+        OSError: A file cannot be read.
     """
     try:
         about = os.lstat(path)
@@ -225,13 +226,16 @@ def content_digest(path: str) -> str | None:
     if not stat.S_ISDIR(about.st_mode):
         return _entry(path, about)
     whole = hashlib.sha256()
-    for parent, folders, names in os.walk(path):
+    unlisted: list[str] = []
+    for parent, folders, names in os.walk(path, onerror=lambda trouble: unlisted.append(str(trouble.filename))):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         folders[:] = sorted(name for name in folders if name not in _SKIPPED and name not in links)
         for name in sorted([*names, *links]):
             below = os.path.join(parent, name)
             entry = _entry(below, os.lstat(below))
             whole.update(json.dumps([os.path.relpath(below, path), entry]).encode("ascii") + b"\n")
+    for below in unlisted:
+        whole.update(json.dumps([os.path.relpath(below, path), "unlisted"]).encode("ascii") + b"\n")
     return whole.hexdigest()
 
 

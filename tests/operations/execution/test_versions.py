@@ -101,6 +101,19 @@ def test_every_change_below_a_folder_changes_its_digest(tmp_path, change):
     assert content_digest(str(tmp_path)) != before
 
 
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path):
+    """One that lies so deep that no path can name it, which holds for every user."""
+    alone = content_digest(str(tmp_path))
+    handle = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=handle)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(handle)
+    assert content_digest(str(tmp_path)) != alone
+
+
 def test_the_environment_names_interpreter_packages_platform_and_variables_without_values(tmp_path):
     environment = {**ENVIRONMENT, "AGENT_KEY": "s3cret"}
     made = project(python=sys.executable)
