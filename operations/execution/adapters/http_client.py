@@ -175,7 +175,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     given = headers.get("retry-after", "").strip()
     if not given:
         return None
-    if given.isdigit():
+    if given.isascii() and given.isdigit():
         return float(given)
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - rare, and each attempt pays for what is loaded
 

@@ -265,7 +265,7 @@ def test_a_header_may_use_a_variable_whose_value_no_option_holds(bench, endpoint
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [("12", 12.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("-5", None)],
+    [("12", 12.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("-5", None), ("²", None)],
 )
 def test_retry_after_is_read_in_both_its_forms(given, seconds):
     assert http_client.retry_after({"retry-after": given}) == seconds
