@@ -51,6 +51,19 @@ class NoSuchEvent(AtkError):
     count: int
 
 
+@dataclass(kw_only=True, eq=False)
+class FieldOfNoEvent(AtkError):
+    """A field is asked for, and not of which event."""
+
+    message = "field {field!r} is asked for without seq, and it is of one event. Give seq, the number of the event."
+    next_calls = (
+        NextCall("inspect_trajectory", {"record_id": "{record_id}", "field": "{field}"}, {"seq": "the event's number"}),
+    )
+
+    record_id: str
+    field: str
+
+
 class InspectTrajectoryRequest(Request):
     record_id: Annotated[str, Field(min_length=1, max_length=200, description="A Record, such as batch-14-m3qa.7.")]
     kinds: Annotated[list[Kind], Field(max_length=8, description="Only events of these kinds.")] = []
@@ -117,6 +130,7 @@ class InspectTrajectoryResponse(Response):
     raises=(
         UnknownObject,
         NoSuchEvent,
+        FieldOfNoEvent,
         LogNotWhole,
         reading.NoSuchField,
         reading.BadCursor,
@@ -140,6 +154,8 @@ def inspect_trajectory(request: InspectTrajectoryRequest, context: Context) -> I
     With seq: one event whole, long fields by name. Holdout attempts show nothing before their Round has run them.
     """
     project = context.project
+    if request.field is not None and request.seq is None:
+        raise FieldOfNoEvent(record_id=request.record_id, field=request.field[:_ID])
     record = record_of(project, project.state(), request.record_id)
     log = log_of(record)
     mask = project.masker.value  # what is stored is masked; rules that came later count for what is shown

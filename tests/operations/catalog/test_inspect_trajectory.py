@@ -180,6 +180,7 @@ def test_a_log_that_an_agent_wrote_in_a_run_is_verified_masked_kept_and_shown(tm
     [
         ({"seq": 99}, "no_such_event"),
         ({"seq": 0, "field": "nothing"}, "no_such_field"),
+        ({"field": "content.value"}, "field_of_no_event"),
         ({"cursor": "99"}, "bad_cursor"),
         ({"cursor": "x"}, "bad_cursor"),
         ({"seq": 0, "cursor": "99"}, "bad_cursor"),
