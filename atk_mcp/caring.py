@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from atk_mcp.exits import OK, REFUSED, USAGE, project_folder, refused
+from atk_mcp.exits import OK, REFUSED, USAGE, project_folder
 from atk_mcp.installing.clients import CLIENT_NAMES, Running
 from atk_mcp.terminal import complain
-from storage.errors import AtkError
 
 _PORTS = 1 << 16
 
@@ -51,6 +50,7 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
         "make every digest, count, Validation and Decision again and compare; change nothing",
     )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
+    verify.set_defaults(unsaid=REFUSED)
 
     key = commands.add_parser(
         "key", help="the keys of holdout Cases, which lie outside of projects: list, export, import"
@@ -83,18 +83,16 @@ def _install(given: argparse.Namespace) -> int:
             f"atk install: --port {given.port} is no port at which a server can be reached; give 1 to {_PORTS - 1}."
         )
         return USAGE
-    wanted = Wanted(
-        running=_running(given) if given.http else None,
-        client=given.client,
-        codex=given.codex,
-        variables=tuple(given.env),
-        dry_run=given.dry_run,
-        uninstall=given.uninstall,
+    install(
+        Wanted(
+            running=_running(given) if given.http else None,
+            client=given.client,
+            codex=given.codex,
+            variables=tuple(given.env),
+            dry_run=given.dry_run,
+            uninstall=given.uninstall,
+        )
     )
-    try:
-        install(wanted)
-    except AtkError as error:
-        return refused(error, as_json=False)
     return OK
 
 
@@ -109,61 +107,34 @@ def _running(given: argparse.Namespace) -> Running:
 
 def _approve(given: argparse.Namespace) -> int:
     from atk_mcp.approving import approve  # noqa: PLC0415 - --help needs no store
-    from storage.project import StorageFailed  # noqa: PLC0415 - as above
 
-    try:
-        allowed = approve(project_folder(given), given.approval_id, decline=given.decline)
-    except AtkError as error:
-        return refused(error, as_json=False)
-    except BrokenPipeError:
-        raise  # as below
-    except OSError as error:
-        return refused(StorageFailed.of(error), as_json=False)
+    allowed = approve(project_folder(given), given.approval_id, decline=given.decline)
     return OK if allowed or given.decline else REFUSED
 
 
 def _verify(given: argparse.Namespace) -> int:
     from atk_mcp.verifying import verified  # noqa: PLC0415 - --help needs no store
-    from storage.project import StorageFailed  # noqa: PLC0415 - as above
 
-    try:
-        clean = verified(project_folder(given), as_json=given.json)
-    except AtkError as error:
-        return refused(error, as_json=given.json)
-    except BrokenPipeError:
-        raise  # whoever reads the output has seen enough
-    except OSError as error:
-        return refused(StorageFailed.of(error), as_json=given.json)
-    return OK if clean else REFUSED
+    return OK if verified(project_folder(given), as_json=given.json) else REFUSED
 
 
 def _key_list(_: argparse.Namespace) -> int:
     from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
 
-    try:
-        usable = keys.listed()
-    except AtkError as error:
-        return refused(error, as_json=False)
-    return OK if usable else REFUSED
+    return OK if keys.listed() else REFUSED
 
 
 def _key_export(given: argparse.Namespace) -> int:
     from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
 
-    try:
-        keys.exported(given.project_id, given.path)
-    except AtkError as error:
-        return refused(error, as_json=False)
+    keys.exported(given.project_id, given.path)
     return OK
 
 
 def _key_import(given: argparse.Namespace) -> int:
     from atk_mcp import keys  # noqa: PLC0415 - --help needs no store
 
-    try:
-        keys.imported(given.path)
-    except AtkError as error:
-        return refused(error, as_json=False)
+    keys.imported(given.path)
     return OK
 
 

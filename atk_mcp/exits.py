@@ -8,20 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from atk_mcp import results
-from atk_mcp.terminal import complain
+from atk_mcp.terminal import command, complain
 from storage.errors import AtkError
 
 OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def refused(error: AtkError, *, as_json: bool) -> int:
-    """Tells of a refusal and returns its exit status."""
+def refused(error: AtkError, *, as_json: bool, project: str | None = None) -> int:
+    """Tells of a refusal and returns its exit status.
+
+    Args:
+        error: What was raised.
+        as_json: Whether to tell it as JSON, as a client gets it; else in words, with commands that lead on.
+        project: The folder that the command was given, if any.
+    """
+    told = results.refusal(error)
     if as_json:
-        complain(results.compact(results.refusal(error)))
-    else:
-        complain(f"Error [{error.code}] {error}")
-        if words := results.in_words(error.next):
-            complain(words)
+        complain(results.compact(told))
+        return REFUSED
+    complain(f"Error [{error.code}] {error}")
+    if told["next"]:
+        complain("\n".join(("Next:", *(f"  {command(step, project)}" for step in told["next"]))))
     return REFUSED
 
 
@@ -47,5 +54,14 @@ def hush() -> None:
 
 
 def project_folder(given: argparse.Namespace) -> str:
-    """Returns the project's folder that a command was given, or this one."""
-    return os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    """Returns the project's folder that a command was given, or this one.
+
+    Raises:
+        FolderMissing: This one was removed.
+    """
+    try:
+        return os.path.realpath(os.path.expanduser(given.project or os.getcwd()))
+    except FileNotFoundError:
+        from operations.invocation import FolderMissing  # noqa: PLC0415 - --help needs neither models nor store
+
+        raise FolderMissing(given="(the folder in which ATK was started)") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import shlex
 import sys
 from collections import deque
@@ -91,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"atk: {why}")
         return USAGE
     take_streams()
-    given = argparse.Namespace(failed=None)
+    given = argparse.Namespace(unsaid=OK)  # the exit status where the answer reached nobody
     status: int | None = None
     try:
         parser = build_parser()
@@ -108,17 +107,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
         hush()
-        return (given.failed or OK) if status is None else status  # a gate that could not say never passes
+        return given.unsaid if status is None else status  # a gate that could not say never passes
     except OutputRefused as error:
         hush()
         with suppress(OutputRefused):  # stderr may be on the same disk
             complain(f"atk: stdout takes no more: {error}.")
-        return given.failed or REFUSED
-    except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
-        name = given.parser.prog if hasattr(given, "parser") else "atk"
-        root = project_folder(given) if hasattr(given, "project") else os.getcwd()
-        return crashed(error, name, {"project_path": root}, as_json=getattr(given, "json", False))
+        return given.unsaid or REFUSED
+    except Exception as error:  # noqa: BLE001 - each becomes a refusal, or a crash that is put on record
+        return max(_failed(error, given), given.unsaid)  # what refuses a gate is no verdict
     return status
+
+
+def _failed(error: Exception, given: argparse.Namespace) -> int:
+    """Tells why a command did not end well: what it refused, what the system refused, or a fault of ATK."""
+    as_json, project = getattr(given, "json", False), getattr(given, "project", None)
+    if isinstance(error, OSError):
+        from storage.project import StorageFailed  # noqa: PLC0415 - --help needs no store
+
+        error = StorageFailed.of(error)
+    if isinstance(error, AtkError):
+        return refused(error, as_json=as_json, project=project)
+    name = given.parser.prog if hasattr(given, "parser") else "atk"
+    return crashed(error, name, {"project_path": project}, as_json=as_json)
 
 
 def _left(project: str | None) -> str:
@@ -310,11 +320,7 @@ def _hold(given: argparse.Namespace) -> int:
         status = _invoke(name, dict(arguments), given, answers.append)
         return answers[0] if answers else None
 
-    root = project_folder(given)
-    try:
-        complete = hold(call, root, given.batch_id, given.rerun_unknown)
-    except AtkError as error:
-        return refused(error, as_json=False)
+    complete = hold(call, project_folder(given), given.batch_id, given.rerun_unknown)
     return status if complete or status else REFUSED
 
 
@@ -331,11 +337,13 @@ def _request(source: str | None) -> dict[str, Any]:
         else:
             with open(source, encoding="utf-8") as file:
                 text = file.read()
-        arguments = json.loads(text)
+        arguments = json.loads(text.removeprefix("\ufeff"))  # some editors begin a file with this mark
     except OSError as error:
         raise _Usage(f"cannot read the request {called}: {error.strerror}.") from None
     except ValueError as error:
         raise _Usage(f"the request {called} is not UTF-8 JSON: {error}.") from None
+    except RecursionError:
+        raise _Usage(f"the request {called} is nested too deep.") from None
     if not isinstance(arguments, dict):
         raise _Usage(f"the request {called} must be a JSON object of arguments, such as {{}}.")
     return arguments
@@ -346,14 +354,9 @@ def _journal(given: argparse.Namespace) -> int:
 
     if given.last < 1:
         raise _Usage("--last takes a number from 1 up.")
-    root = project_folder(given)
-    try:
-        bodies = Project.open(root).journal_records()
-        told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
-        shown = deque(told, min(given.last, sys.maxsize))
-    except AtkError as error:
-        return refused(error, as_json=given.json)
-    for line in shown:
+    bodies = Project.open(project_folder(given)).journal_records()
+    told = (results.compact(results.safe(body)) for body in bodies) if given.json else chronicle.lines(bodies)
+    for line in deque(told, min(given.last, sys.maxsize)):
         say(line)
     return OK
 
@@ -377,7 +380,7 @@ def _invoke(
             text = show(results.payload(response))
     except AtkError as error:
         progress.clear()
-        declined = refused(error, as_json=given.json)
+        declined = refused(error, as_json=given.json, project=given.project)
         return asked.status or declined
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
         progress.clear()

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from atk_mcp.exits import OK, refused
+from atk_mcp.exits import OK
 from atk_mcp.terminal import say
-from storage.errors import AtkError
 
 _RECORD = """\
 Name this command in the client's configuration instead of the server's own: it starts the server, passes every byte on
@@ -47,22 +46,16 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:  # noqa: ANN401
 def _record(given: argparse.Namespace) -> int:
     from atk_mcp.tracing.tee import record  # noqa: PLC0415 - nothing else needs it
 
-    try:
-        return record(given.path, given.server)
-    except AtkError as error:
-        return refused(error, as_json=False)
+    return record(given.path, given.server)
 
 
 def _show(given: argparse.Namespace) -> int:
     from atk_mcp.results import compact  # noqa: PLC0415 - nothing else here needs it
     from atk_mcp.tracing.showing import entries, lines  # noqa: PLC0415 - as above
 
-    try:
-        found = entries(given.path)
-        for line in (compact(entry) for entry in found) if given.json else lines(found):
-            say(line)
-    except AtkError as error:
-        return refused(error, as_json=given.json)
+    found = entries(given.path)
+    for line in (compact(entry) for entry in found) if given.json else lines(found):
+        say(line)
     return OK
 
 

@@ -83,7 +83,7 @@ def of_incident(incident_id: str, operation: str) -> dict[str, Any]:
     return _failed(incident(incident_id, operation), _AFTER_CRASH)
 
 
-def in_words(calls: Sequence[NextCall]) -> str:
+def _in_words(calls: Sequence[NextCall]) -> str:
     """Returns the calls that lead on as one sentence, or nothing."""
     return f"Next: {'; or '.join(_call(c) for c in calls)}." if calls else ""
 
@@ -123,7 +123,7 @@ def _refusal(code: str, message: str, facts: Mapping[str, Any], calls: Sequence[
 
 
 def _failed(structure: dict[str, Any], calls: Sequence[NextCall]) -> dict[str, Any]:
-    words = f"Error [{structure['code']}] {structure['message']} {in_words(calls)}".rstrip()
+    words = f"Error [{structure['code']}] {structure['message']} {_in_words(calls)}".rstrip()
     text: str = safe(words[:LIMIT])
     return {"content": [{"type": "text", "text": text}], "structuredContent": structure, "isError": True}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shlex
 import sys
@@ -12,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
 from typing import Any, TextIO
+
+from atk_mcp.pipes import fill_closed
 
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
@@ -24,6 +25,13 @@ _LINE_LIMIT = 400
 """Characters of one text shown in words; `atk call` prints all of it."""
 
 _ITEMS = 20
+
+_COMMANDS = {
+    ("get_status",): "status",
+    ("inspect_or_recover_operation",): "recover",
+    ("read_record", "record_id"): "show",
+}
+"""The commands that are shorter than a call of a tool with just these arguments."""
 
 
 class OutputRefused(Exception):
@@ -54,15 +62,11 @@ class _Output(TextIOWrapper):
 
 
 def take_streams() -> None:
-    """Makes stdout and stderr take every text: what their encoding lacks is escaped, and what is closed takes it too.
-
-    A closed descriptor would be given to the next file that is opened, and what is printed would be written into it.
-    """
+    """Makes stdout and stderr take every text: what their encoding lacks is escaped, what is closed throws it away."""
+    fill_closed()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays for the process
-        elif type(stream) is TextIOWrapper:
+        if type(stream) is TextIOWrapper:
             own = _Output(
                 stream.buffer,
                 encoding=stream.encoding,
@@ -118,7 +122,7 @@ def in_words(payload: Mapping[str, Any], project: str | None = None) -> str:
     steps = payload.get("next") or ()
     if steps:
         lines += ["", "Next:"]
-        lines += [f"  {_step(step, project)}" for step in steps]
+        lines += [f"  {command(step, project)}" for step in steps]
     return "\n".join(lines)
 
 
@@ -150,12 +154,19 @@ def _inline(value: object) -> str:
     return text if len(text) <= _LINE_LIMIT else text[:_LINE_LIMIT] + "…"
 
 
-def _step(step: Mapping[str, Any], project: str | None) -> str:
-    """Returns a call that leads on as a command, and what has to be added to its request."""
+def command(step: Mapping[str, Any], project: str | None) -> str:
+    """Returns a call that leads on as a command, and what has to be added to its request.
+
+    Args:
+        step: A call as answers have it: `tool`, `arguments`, `supply`.
+        project: The folder that the command was given, if any, which this one is given too.
+    """
     there = f" --project {shlex.quote(project)}" if project is not None else ""
     given = step.get("arguments") or {}
-    request = f" --request {shlex.quote(json.dumps(given, ensure_ascii=False))}" if given else ""
     wanted = "; ".join(f"{k}: {v}" for k, v in (step.get("supply") or {}).items())
+    if not wanted and (own := _COMMANDS.get((step.get("tool", ""), *given))) is not None:
+        return " ".join((f"atk {own}{there}", *(shlex.quote(str(value)) for value in given.values())))
+    request = f" --request {shlex.quote(json.dumps(given, ensure_ascii=False))}" if given else ""
     return f"atk call {step.get('tool')}{there}{request}" + (f"   (add {wanted})" if wanted else "")
 
 

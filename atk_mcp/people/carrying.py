@@ -11,7 +11,7 @@ from atk_mcp.terminal import say
 from operations import verification
 from operations.wording import counted
 from storage import carrying
-from storage.project import Project, StorageFailed
+from storage.project import Project
 from storage.transaction import Call
 
 
@@ -22,16 +22,11 @@ def export(given: argparse.Namespace, root: str) -> int:
         ExportExists: There is something at the path.
         ExportInside: The path lies in the store.
         WorkInProgress: A run or an operation is open.
-        StorageFailed: The file cannot be written.
+        OSError: The file cannot be written.
     """
     at = datetime.now(UTC).isoformat()  # noqa: TID251 - a command is its own call
     path = os.path.abspath(os.path.expanduser(given.path))
-    try:
-        made = carrying.export(
-            Project.open(root), Call(operation="atk export", arguments={}, request_id=None, at=at), path
-        )
-    except OSError as error:
-        raise StorageFailed.of(error) from error
+    made = carrying.export(Project.open(root), Call(operation="atk export", arguments={}, request_id=None, at=at), path)
     if given.json:
         as_json({"path": path, **vars(made)})
     else:
@@ -48,13 +43,10 @@ def bring(given: argparse.Namespace, root: str) -> int:
     Raises:
         ProjectInPlace: There is a store.
         ExportUnusable: The file is no export, or something in it is not what its manifest says.
-        StorageFailed: The file cannot be read, or the folder not be written.
+        OSError: The file cannot be read, or the folder not be written.
     """
     path = os.path.abspath(os.path.expanduser(given.path))
-    try:
-        made = carrying.bring(path, root)
-    except OSError as error:
-        raise StorageFailed.of(error) from error
+    made = carrying.bring(path, root)
     report = verification.verify(Project.open(root))
     if given.json:
         as_json({"root": root, **vars(made), "findings": [str(f) for f in report.findings]})

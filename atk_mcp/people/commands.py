@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from atk_mcp.exits import project_folder, refused
-from storage.errors import AtkError
+from atk_mcp.exits import project_folder
 
 Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 """Makes a command that has `--project`."""
@@ -82,8 +81,8 @@ def _pages(commands: Any, command: Add) -> None:  # noqa: ANN401 - as above
     report.add_argument("--format", choices=FORMATS, default="html", help="default html; an Assessment has no other")
     report.add_argument("--open", action="store_true", help="open it in the browser")
     report.add_argument("--json", action="store_true", help="print where it lies as JSON")
-    gate = command(commands, "gate", _run("verdicts", "gate", errors=3), "a Round's verdict, by exit status, for CI")
-    gate.set_defaults(failed=3)
+    gate = command(commands, "gate", _run("verdicts", "gate"), "a Round's verdict, by exit status, for CI")
+    gate.set_defaults(unsaid=3)
     gate.formatter_class = argparse.RawDescriptionHelpFormatter
     gate.epilog = _GATE
     gate.add_argument("round_id", metavar="ROUND", help="the Round")
@@ -100,17 +99,13 @@ def _usage_error(parser: argparse.ArgumentParser) -> Callable[[str], NoReturn]:
     return fail
 
 
-def _run(module: str, function: str, *, errors: int | None = None) -> Callable[[argparse.Namespace], int]:
+def _run(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     """Returns a command that runs a function of this package, which gets the arguments and the project's folder."""
 
     def run(given: argparse.Namespace) -> int:
         import importlib  # noqa: PLC0415 - --help needs neither tables nor store
 
         found = importlib.import_module(f"atk_mcp.people.{module}")
-        try:
-            return int(getattr(found, function)(given, project_folder(given)))
-        except AtkError as error:
-            status = refused(error, as_json=given.json)
-            return status if errors is None else errors
+        return int(getattr(found, function)(given, project_folder(given)))
 
     return run

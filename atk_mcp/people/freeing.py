@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from atk_mcp.people.tables import as_json, console, table
 from atk_mcp.terminal import say
 from storage import recovery
-from storage.project import Project, StorageFailed
+from storage.project import Project
 from storage.transaction import Call
 from storage.views import REPORTS
 
@@ -21,15 +21,8 @@ def gc(given: argparse.Namespace, root: str) -> int:
 
     Raises:
         StoreDamaged: The store is to be put right first.
-        StorageFailed: The disk refuses, for instance since it is read-only.
+        OSError: The disk refuses, for instance since it is read-only.
     """
-    try:
-        return _freed(given, root)
-    except OSError as error:
-        raise StorageFailed.of(error) from error
-
-
-def _freed(given: argparse.Namespace, root: str) -> int:
     project = Project.open(root)
     state = project.state()
     freed = [

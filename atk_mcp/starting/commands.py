@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from atk_mcp.exits import project_folder, refused
-from storage.errors import AtkError
+from atk_mcp.exits import project_folder
 
 Add = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 """Makes a command that has `--project`."""
@@ -41,7 +40,4 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
 def _init(given: argparse.Namespace) -> int:
     from atk_mcp.starting.run import init  # noqa: PLC0415 - --help needs no store
 
-    try:
-        return init(given, project_folder(given))
-    except AtkError as error:
-        return refused(error, as_json=given.json)
+    return init(given, project_folder(given))

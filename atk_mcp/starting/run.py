@@ -12,8 +12,7 @@ from typing import Any
 
 from atk_mcp import results
 from atk_mcp.approving import at_terminal
-from atk_mcp.exits import INTERNAL, INTERRUPTED, OK, REFUSED, refused
-from atk_mcp.incidents import record
+from atk_mcp.exits import INTERRUPTED, OK, REFUSED, refused
 from atk_mcp.starting import dialogue, finding, trying
 from atk_mcp.starting.asking import AnswersEnded, Asking, NobodyToAsk, one_of, person_at_terminal
 from atk_mcp.starting.dialogue import Started
@@ -75,13 +74,7 @@ def init(given: argparse.Namespace, root: str) -> int:
         status = INTERRUPTED
     except AtkError as error:
         begun.done.refusal = results.refusal(error)
-        status = refused(error, as_json=given.json)
-    except BrokenPipeError:
-        raise  # whoever reads the output has seen enough
-    except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
-        told = results.incident(record(error, "atk init", {"project_path": root}), "atk init")
-        complain(results.compact(told) if given.json else f"Error [{told['code']}] {told['message']}")
-        return INTERNAL
+        status = refused(error, as_json=given.json, project=given.project)
     if given.json:
         say(results.compact({k: v for k, v in vars(begun.done).items() if v is not None}))
     return status

@@ -46,7 +46,9 @@ def test_a_refusal_goes_to_stderr_with_what_leads_on(capsys, monkeypatch):
     assert shown.out == ""
     assert shown.err.splitlines() == [
         "Error [cases_missing] There are no Cases in dataset-1: give at least 1.",
-        'Next: get_status; or store_dataset with name="dataset-1" (you supply cases: the tasks).',
+        "Next:",
+        "  atk status",
+        """  atk call store_dataset --request '{"name": "dataset-1"}'   (add cases: the tasks)""",
     ]
 
 
@@ -58,12 +60,40 @@ def test_a_refusal_as_json_is_one_object_on_stderr(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("nonsense", "is not UTF-8 JSON"), ("[1]", "must be a JSON object")],
+    [
+        ("nonsense", "is not UTF-8 JSON"),
+        ("[1]", "must be a JSON object"),
+        ("[" * 100_000 + "]" * 100_000, "is nested too deep"),
+    ],
 )
 def test_a_request_that_is_no_object_is_wrong_usage(capsys, monkeypatch, text, said):
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     assert inspector.main(["call", "get_status", "--request", "-"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_request_may_begin_with_the_mark_of_an_editor(folder, capsys):
+    (folder / "request.json").write_text('{"length": 1}', encoding="utf-8-sig")
+    assert inspector.main(["call", "get_status", "--request", "request.json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lines"] == ["line 0"]
+
+
+def test_where_stdin_is_closed_a_command_runs_and_a_request_from_it_is_empty(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert inspector.main(["status"]) == 0
+    monkeypatch.setattr(sys, "stdin", None)
+    assert inspector.main(["call", "get_status", "--request", "-"]) == 2
+    assert "the request - is not UTF-8 JSON" in capsys.readouterr().err
+
+
+def test_a_command_in_a_folder_that_was_removed_says_so(folder, capsys, monkeypatch):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for command in ("journal", "rounds", "verify", "status"):
+        assert inspector.main([command]) == 1
+        assert capsys.readouterr().err.startswith("Error [folder_missing] project_path '(the folder in which ATK was ")
 
 
 def test_a_request_may_stand_on_the_command_line(capsys):
@@ -182,6 +212,13 @@ def test_the_sets_of_tools_are_listed_in_words_and_as_json(capsys):
 def test_a_journal_of_no_project_is_refused(capsys):
     assert inspector.main(["journal"]) == 1
     assert "Error [project_not_initialized]" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_a_refusal_of_every_command(folder, capsys):
+    (folder / ".atk").write_text("no folder", encoding="utf-8")
+    for command in ("journal", "rounds", "verify", "approve", "gc"):
+        assert inspector.main([command, "--project", "."]) == 1
+        assert "internal_error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -52,7 +52,7 @@ def test_what_leads_on_is_a_command_that_can_be_pasted():
     step = {"tool": "get_status", "arguments": {"round_id": "it's \x1b[2J"}, "supply": {}}
     assert in_words({"next": [step, {"tool": "get_status"}]}, "/tmp/my agent").splitlines()[-2:] == [
         """  atk call get_status --project '/tmp/my agent' --request '{"round_id": "it'"'"'s \\u001b[2J"}'""",
-        "  atk call get_status --project '/tmp/my agent'",
+        "  atk status --project '/tmp/my agent'",
     ]
 
 
