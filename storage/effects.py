@@ -64,7 +64,7 @@ NONE_OURS = 1 << 63
 
 def strangers_locks(git: Git) -> bool:
     """Whether a lock stands that hinders no step, but would hinder taking back a ref; it is not ours to remove."""
-    return os.path.lexists(os.path.join(git.common_dir, "packed-refs.lock"))
+    return os.path.lexists(os.path.join(git.refs.shared, "packed-refs.lock"))
 
 
 def require_unlocked(git: Git, steps: Sequence[Step]) -> None:
@@ -76,6 +76,8 @@ def require_unlocked(git: Git, steps: Sequence[Step]) -> None:
     for step in steps:
         if step["do"] == "publish":
             git_states.require_unlocked(git, Head.model_validate(step["head"]))
+        elif step["do"] == "hold":
+            git_states.require_refs_unlocked(git)
 
 
 def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) -> None:
@@ -87,7 +89,7 @@ def make_it_so(git: Git, steps: Sequence[Step], *, since_ns: int, scratch: str) 
     for step in steps:
         match step["do"]:
             case "hold":
-                git_states.hold(git, step["ref"], step["commit"])
+                git_states.hold(git, step["ref"], step["commit"], intent_time_ns=since_ns)
             case "rewrite":
                 head = Head.model_validate(step["head"]) if step.get("head") else None
                 git_states.rewrite(git, _changes(step), scratch, set(step["folders"]), head=head)

@@ -14,7 +14,7 @@ from storage.checkpoints.changes import (
 )
 from storage.checkpoints.exact import RawBytes, entries, raw_bytes, revision_changes
 from storage.checkpoints.isolated import Isolated, IsolatedContentDiffers, apart_differs, put_apart, user_copies
-from storage.checkpoints.objects import RefTaken, build_tree, commit_tree, hold, release
+from storage.checkpoints.objects import RefTaken, build_tree, commit_tree, hold, release, require_refs_unlocked
 from storage.checkpoints.places import NoPlaceOutside, choose_place, remove_place, sweep_places
 from storage.checkpoints.publishing import BranchShared, Staged, clear_locks, publish, require_unlocked
 from storage.checkpoints.restoring import rewrite
@@ -52,6 +52,7 @@ __all__ = [
     "raw_bytes",
     "release",
     "remove_place",
+    "require_refs_unlocked",
     "require_unlocked",
     "revision_changes",
     "rewrite",

@@ -159,9 +159,8 @@ def draft_changes(
         LeavesWorktree: A link leads out of the worktree, or took the place of a folder.
         NameCollision: The disk cannot tell two of the names apart.
     """
-    head = read_head(git)
-    if at_head and head.commit != parent:
-        raise HeadMoved(expected=parent[:12], found=head.commit[:12])
+    if at_head and (found_at := read_head(git).commit) != parent:
+        raise HeadMoved(expected=parent[:12], found=found_at[:12])
     check_idle(git)
     index = fresh_index(git, parent, new_folder(scratch, "draft"))
     found = changed(git, index) | untracked(git, index)

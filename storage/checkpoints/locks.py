@@ -3,13 +3,65 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
 from storage.git import locked
 
 GRAIN_NS = 10_000_000
 """Nanoseconds by which a file's time may lie before the clock's: file systems stamp with the kernel's last tick."""
+
+_TABLE = re.compile(rb"0x[0-9a-f]{12,16}-0x[0-9a-f]{12,16}-[0-9a-f]{8}\.ref\n")
+"""A line of a stack's list: the first and the last update in a table, and what makes its name its own."""
+
+_HEADERS = {b"\x01": 24, b"\x02": 28}
+"""The version of a table, which is its fifth byte, and how many bytes come before its first block."""
+
+
+def stack_lock(folder: str) -> str:
+    """Returns the path at which Git locks all refs of a folder that keeps them as reftables."""
+    return os.path.join(folder, "reftable", "tables.list.lock")
+
+
+def additions(lock: str, *signs: bytes) -> list[bytes]:
+    """Returns what a lock on a stack of reftables may hold when it is to add a table that has one of `signs` in it.
+
+    Git writes the table first, and then the list of all that were there and of this one into the lock. A table that is
+    named in the lock and is not there is nobody's to come: a power cut took it.
+    """
+    folder = os.fsencode(os.path.dirname(lock))
+    try:
+        with open(os.path.join(folder, b"tables.list"), "rb") as file:
+            listed = file.read()
+        with open(lock, "rb") as file:
+            added = file.read()[len(listed) :]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    lost = _TABLE.fullmatch(added) and not os.path.lexists(os.path.join(folder, added.rstrip(b"\n")))
+    names = [*(x + b"\n" for x in _tables_with(folder, signs)), *([added] if lost else [])]
+    return [listed, *(listed + x for x in names)]
+
+
+def _tables_with(folder: bytes, signs: Sequence[bytes]) -> Iterator[bytes]:
+    for name in sorted(os.listdir(folder)):
+        if _TABLE.fullmatch(name + b"\n"):
+            with open(os.path.join(folder, name), "rb") as file:
+                table = file.read()
+            if any(sign in part for part in (table, _log(table)) for sign in signs):
+                yield name
+
+
+def _log(table: bytes) -> bytes:
+    """Returns the first block of a table that holds nothing but a log, which is compressed; of any other, nothing."""
+    start = _HEADERS.get(table[4:5], len(table))
+    if table[start : start + 1] != b"g":
+        return b""
+    try:
+        return zlib.decompressobj().decompress(table[start + 4 :])
+    except zlib.error:
+        return b""
 
 
 def remove_own_locks(paths: Iterable[str], ours: Sequence[bytes], *, since_ns: int) -> None:

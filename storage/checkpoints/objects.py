@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from storage.checkpoints.changes import Change
-from storage.checkpoints.locks import remove_own_locks
+from storage.checkpoints.locks import additions, remove_own_locks, stack_lock
 from storage.errors import AtkError, NextCall
-from storage.git import CorruptRepository, Git
+from storage.git import CorruptRepository, Git, locked
 from storage.worktree.disk import new_folder
 from storage.worktree.facts import PRIVATE
 from storage.worktree.paths import decode_path
@@ -73,8 +73,20 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, when:
     return git.line("commit-tree", *names, "-F", "-", tree, stdin=message.encode(), env=env, settings=settings)
 
 
-def hold(git: Git, ref: str, commit: str) -> None:
+def require_refs_unlocked(git: Git) -> None:
+    """Refuses when a lock stands on all refs at once, as reftables have it: any ref then waits for its owner.
+
+    Raises:
+        GitLocked: It names the lock.
+    """
+    if os.path.lexists(lock := stack_lock(git.refs.shared)):
+        raise locked(lock, "older than this operation")
+
+
+def hold(git: Git, ref: str, commit: str, *, intent_time_ns: int | None = None) -> None:
     """Makes the ref of ATK's own hold a commit, with a reflog; it is well when it does already.
+
+    With `intent_time_ns` a lock on all refs that is younger, as a killed attempt leaves it, is removed.
 
     Raises:
         RefTaken: The ref holds another commit.
@@ -89,7 +101,7 @@ def hold(git: Git, ref: str, commit: str) -> None:
         raise RefTaken(ref=ref, found=found, expected=commit)
     if git.missing([commit]):
         raise CorruptRepository(reason=f"commit {commit} does not exist")
-    _unlock(git, ref, commit)
+    _unlock(git, ref, commit, intent_time_ns)
     git.sync()
     git.run("update-ref", "--create-reflog", "-m", "atk hold", ref, commit, "0" * len(commit))
     git.sync()
@@ -98,7 +110,8 @@ def hold(git: Git, ref: str, commit: str) -> None:
 def release(git: Git, ref: str, commit: str, *, intent_time_ns: int | None = None) -> None:
     """Makes the ref of ATK's own, which holds `commit`, exist no more; it is well when it does not.
 
-    With `intent_time_ns` an empty lock on the packed refs that is younger, as a killed attempt leaves it, is removed.
+    With `intent_time_ns` a lock on all refs that is younger, as a killed attempt leaves it, is removed: an empty one on
+    the packed refs, or one that is to take this ref away.
 
     Raises:
         RefTaken: The ref holds another commit.
@@ -108,10 +121,10 @@ def release(git: Git, ref: str, commit: str, *, intent_time_ns: int | None = Non
     found = git.ref(ref)
     if found is not None and found != commit:
         raise RefTaken(ref=ref, found=found, expected=commit)
-    _unlock(git, ref, commit)
+    _unlock(git, ref, commit, intent_time_ns)
     if found is not None:
         if intent_time_ns is not None:
-            remove_own_locks([os.path.join(git.common_dir, "packed-refs.lock")], [b""], since_ns=intent_time_ns)
+            remove_own_locks([os.path.join(git.refs.shared, "packed-refs.lock")], [b""], since_ns=intent_time_ns)
         git.run("update-ref", "-d", ref, commit)
     git.sync()
 
@@ -121,6 +134,9 @@ def _check_ref(ref: str) -> None:
         raise ValueError(f"{ref!r} is not a ref of ATK's")
 
 
-def _unlock(git: Git, ref: str, commit: str) -> None:
-    """Removes what a killed update of this ref left: nobody but ATK locks the refs below refs/atk/."""
-    remove_own_locks([os.path.join(git.common_dir, ref + ".lock")], [commit.encode() + b"\n"], since_ns=0)
+def _unlock(git: Git, ref: str, commit: str, intent_time_ns: int | None) -> None:
+    """Removes what a killed update of this ref left: nobody but ATK locks the refs below refs/atk/ one by one."""
+    remove_own_locks([os.path.join(git.refs.shared, ref + ".lock")], [commit.encode() + b"\n"], since_ns=0)
+    if intent_time_ns is not None:
+        lock = stack_lock(git.refs.shared)
+        remove_own_locks([lock], additions(lock, bytes.fromhex(commit), ref.encode()), since_ns=intent_time_ns)

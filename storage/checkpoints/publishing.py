@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from storage.checkpoints.changes import Change, Entry
-from storage.checkpoints.locks import remove_own_locks
+from storage.checkpoints.locks import additions, remove_own_locks, stack_lock
 from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify
 from storage.errors import AtkError, NextCall
@@ -128,8 +128,13 @@ def _index_path(git: Git) -> str:
 
 
 def _ref_locks(git: Git, head: Head) -> list[str]:
-    locks = [os.path.join(git.git_dir, "HEAD.lock"), os.path.join(git.common_dir, "reftable", "tables.list.lock")]
-    return [*locks, os.path.join(git.common_dir, head.branch + ".lock")] if head.branch else locks
+    locks = [os.path.join(git.refs.own, "HEAD.lock"), *_stack_locks(git)]
+    return [*locks, os.path.join(git.refs.shared, os.fsdecode(head.ref) + ".lock")] if head.ref else locks
+
+
+def _stack_locks(git: Git) -> list[str]:
+    """Returns the locks on reftables: a linked worktree has some of its own, for its HEAD."""
+    return sorted({stack_lock(x) for x in git.refs[1:]}) if git.refs.tables else []
 
 
 def _check_worktree(git: Git, changes: Sequence[Change], scratch: str) -> None:
@@ -145,11 +150,11 @@ def _check_index(git: Git, head: Head, changes: Sequence[Change]) -> None:
 
 
 def _check_branch(git: Git, head: Head) -> None:
-    if head.branch is None:
+    if head.ref is None:
         return
     listed = git.records("worktree", "list", "--porcelain", "-z")
-    if listed.count(b"branch " + head.branch.encode()) > 1:
-        raise BranchShared(branch=head.branch)
+    if listed.count(b"branch " + head.ref) > 1:
+        raise BranchShared(branch=head.branch or "")
 
 
 def _remove_locks(  # noqa: PLR0913, PLR0917 - what the locks may hold depends on all of it
@@ -159,12 +164,13 @@ def _remove_locks(  # noqa: PLR0913, PLR0917 - what the locks may hold depends o
     names = [*_ref_locks(git, head), _index_path(git) + ".lock"]
     if not any(os.path.lexists(x) for x in names):
         return
-    ours = [commit.encode() + b"\n", *([f"ref: {head.branch}\n".encode()] if head.branch else [])]
+    ours = [commit.encode() + b"\n", *([b"ref: " + head.ref + b"\n"] if head.ref else [])]
     following = _next_index(git, changes, scratch)
     index_lock = _index_path(git) + ".lock"
     if os.path.isfile(index_lock) and _same_entries(git, index_lock, following, scratch):
         with open(index_lock, "rb") as file:
             ours.append(file.read())
+    ours += [x for lock in _stack_locks(git) for x in additions(lock, bytes.fromhex(commit))]
     for index in glob.glob(os.path.join(glob.escape(scratch), NEXT + "-*", "index")):
         with open(index, "rb") as file:
             ours.append(file.read())

@@ -11,6 +11,7 @@ from storage.git.failures import (
     GitTimedOut,
     HeadMoved,
     NotARepository,
+    RepositoryTooNew,
     UnsafeOwner,
     locked,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "HeadMoved",
     "NotARepository",
     "Output",
+    "RepositoryTooNew",
     "UnsafeOwner",
     "locked",
     "sync_disk",

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
-from storage.git.failures import CorruptRepository, GitMissing, GitSyncFailed, GitTimedOut, UnsafeOwner, failure
+from storage.git.failures import CorruptRepository, GitMissing, GitSyncFailed, GitTimedOut, UnsafeOwner, failure, locked
 
 if TYPE_CHECKING:
     from git.cmd import Git as Command
@@ -29,11 +29,15 @@ ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TEST_REFTABLE_AUTOCOMPACTION": "false",
     "GIT_EDITOR": "false",
     "GIT_ASKPASS": "false",
     "SSH_ASKPASS": "false",
 }
-"""What every child gets. All other GIT_* variables are taken away from it."""
+"""What every child gets. All other GIT_* variables are taken away from it.
+
+Without compaction a killed child can leave a lock on the list of reftables only; the user's next git compacts them.
+"""
 
 SETTINGS = {
     "core.hooksPath": "/dev/null",
@@ -48,6 +52,14 @@ SETTINGS = {
     "i18n.commitEncoding": "UTF-8",
 }
 """Settings that stand above the user's. The rest of the user's configuration holds: filters need it."""
+
+READING = frozenset(
+    {
+        *("cat-file", "check-attr", "config", "diff-files", "diff-index", "diff-tree", "for-each-ref", "hash-object"),
+        *("ls-files", "ls-tree", "rev-parse", "symbolic-ref", "var", "version", "worktree"),
+    }
+)
+"""The commands of ours that write neither a ref nor an index, so that no hook belongs to them."""
 
 TIME_LIMIT = 120.0
 """Seconds that one call may take before it is asked to end with SIGTERM, never SIGKILL: git then removes its locks."""
@@ -74,6 +86,14 @@ class _Call:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+class Refs(NamedTuple):
+    """Where a repository keeps its refs, and whether as reftables: those of all worktrees, and a worktree's own."""
+
+    tables: bool
+    shared: str
+    own: str
+
+
 class Git:
     """Git at one project folder. One object belongs to one thread: the persistent object reader cannot be shared.
 
@@ -81,14 +101,23 @@ class Git:
         root: The real path of the project folder.
     """
 
-    def __init__(self, root: str, program: str = "git", *, linked: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        program: str = "git",
+        *,
+        linked: tuple[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         """Opens git at `root`, or there with the administrative folder and the worktree's top that `linked` names.
 
-        Without `linked` git finds both by itself; with it, nothing that lies in the worktree is asked.
+        Without `linked` git finds both by itself; with it, nothing that lies in the worktree is asked. `settings` hold
+        for every command, below `SETTINGS`.
         """
         self.root = os.path.realpath(root)
         self.program = program
         self._place = {} if linked is None else {"GIT_DIR": linked[0], "GIT_WORK_TREE": linked[1]}
+        self._settings = settings or {}
         self._reader: Any = None
 
     def run(  # noqa: PLR0913 - each is one property of a process
@@ -123,6 +152,8 @@ class Git:
                 raise
         said = err.decode("utf-8", "replace").strip()
         status = int(process.returncode)
+        if status not in ok and "cannot lock references" in said:  # git names no file here
+            raise locked(os.path.join(self.refs.shared, "reftable", "tables.list.lock"))
         if status not in ok:
             raise failure(self.root, arguments[0], status, said)
         return Output(status, out, said)
@@ -144,6 +175,29 @@ class Git:
     def common_dir(self) -> str:
         """The real path of the folder that linked worktrees share: refs and objects."""
         return os.path.realpath(os.path.join(self.root, self.line("rev-parse", "--git-common-dir")))
+
+    @cached_property
+    def refs(self) -> Refs:
+        """Where the refs lie: in the Git folders, unless `extensions.refStorage` says otherwise."""
+        head = os.path.join(self.common_dir, "HEAD")
+        if os.path.islink(head) or not _says(head, b"ref: refs/heads/.invalid\n"):  # what git before 2.45 is to see
+            return Refs(tables=False, shared=self.common_dir, own=self.git_dir)
+        kind, _, elsewhere = self.line("config", "--get", "extensions.refStorage", ok=(0, 1)).partition("://")
+        if not elsewhere:
+            return Refs(kind == "reftable", self.common_dir, self.git_dir)
+        shared = os.path.realpath(os.path.join(self.common_dir, elsewhere))
+        linked = os.path.join(shared, "worktrees", os.path.basename(self.git_dir))
+        return Refs(kind == "reftable", shared, shared if self.git_dir == self.common_dir else linked)
+
+    @cached_property
+    def _no_hooks(self) -> dict[str, str]:
+        """What switches off the hooks that are settings (Git 2.54): each by its name, in the environment of a child."""
+        kind = r"^hook\..*\.(command|event)$"
+        keys = self.records("config", "-z", "--name-only", "--get-regexp", kind, ok=(0, 1))
+        names = sorted({os.fsdecode(x).removeprefix("hook.").rpartition(".")[0] for x in keys})
+        said = {f"GIT_CONFIG_KEY_{n}": f"hook.{name}.enabled" for n, name in enumerate(names)}
+        said |= {f"GIT_CONFIG_VALUE_{n}": "false" for n in range(len(names))}
+        return {**said, "GIT_CONFIG_COUNT": str(len(names))} if names else {}
 
     @cached_property
     def top(self) -> str:
@@ -219,7 +273,8 @@ class Git:
         Raises:
             GitSyncFailed: The disk reported an error.
         """
-        for folder in sorted({self.git_dir, self.common_dir}, key=len)[: 1 if _same_disk(self) else 2]:
+        by_disk = {os.stat(x).st_dev: x for x in (self.refs.shared, self.git_dir, self.common_dir)}
+        for folder in by_disk.values():
             sync_disk(folder)
 
     def close(self) -> None:
@@ -236,11 +291,11 @@ class Git:
         self.close()
 
     def _start(self, arguments: Sequence[str], stdin: BinaryIO | int, call: _Call) -> Any:  # noqa: ANN401 - GitPython's wrapper around Popen has no public type
-        child = {**ENVIRONMENT, **self._place, **call.env}
+        child = {**ENVIRONMENT, **self._place, **call.env, **({} if arguments[0] in READING else self._no_hooks)}
         # GitPython hands on os.environ whole and can only add to it, so `env -u` takes the rest away.
         alien = [x for x in os.environ if x.startswith("GIT_") and x not in child]
         drop = ["env", *(y for x in alien for y in ("-u", x))] if alien else []
-        options = [y for k, v in {**SETTINGS, **call.settings}.items() for y in ("-c", f"{k}={v}")]
+        options = [y for k, v in {**self._settings, **SETTINGS, **call.settings}.items() for y in ("-c", f"{k}={v}")]
         command = [*drop, self.program, "-C", call.cwd, "--no-pager", "--literal-pathspecs", *options, *arguments]
         if shutil.which(self.program) is None:
             raise GitMissing(program=self.program)
@@ -275,8 +330,9 @@ def _end(process: Any) -> None:  # noqa: ANN401 - GitPython's wrapper around Pop
             pipe.close()
 
 
-def _same_disk(git: Git) -> bool:
-    return os.stat(git.git_dir).st_dev == os.stat(git.common_dir).st_dev
+def _says(path: str, content: bytes) -> bool:
+    with open(path, "rb") as file:
+        return file.read() == content
 
 
 def sync_disk(folder: str) -> None:

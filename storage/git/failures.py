@@ -46,6 +46,19 @@ class UnsafeOwner(AtkError):
 
 
 @dataclass(kw_only=True, eq=False)
+class RepositoryTooNew(AtkError):
+    """The repository uses what this Git does not know."""
+
+    message: ClassVar[str] = (
+        "This Git cannot read the repository at {path}: {reason}. It was made for a newer Git. Put that one first on "
+        "the server's PATH (`atk doctor` says which is found now) and start the server again."
+    )
+
+    path: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
 class CorruptRepository(AtkError):
     """An object or ref that Git needs cannot be read."""
 
@@ -148,6 +161,10 @@ def locked(path: str, holder: str = "its owner is not known") -> GitLocked:
 
 
 SIGNS: tuple[tuple[str, type[AtkError]], ...] = (
+    ("unknown repository extension", RepositoryTooNew),
+    ("Expected git repo version", RepositoryTooNew),
+    ("invalid value for 'extensions.", RepositoryTooNew),
+    ("unknown ref storage format", RepositoryTooNew),
     ("not a git repository", NotARepository),
     ("valid repository", NotARepository),
     ("must be run in a work tree", NotARepository),
@@ -158,6 +175,7 @@ SIGNS: tuple[tuple[str, type[AtkError]], ...] = (
     ("corrupt", CorruptRepository),
     ("unable to read", CorruptRepository),
     ("bad object", CorruptRepository),
+    ("invalid object", CorruptRepository),
     ("is empty", CorruptRepository),
     ("No such ref", CorruptRepository),
 )
@@ -178,4 +196,6 @@ def failure(root: str, command: str, status: int, said: str) -> AtkError:
         return UnsafeOwner(path=root)
     if known is NotARepository:
         return NotARepository(path=root, reason=reason)
+    if known is RepositoryTooNew:
+        return RepositoryTooNew(path=root, reason=" ".join(reason.split()))
     return known(reason=reason) if known else GitFailed(command=command, status=status, reason=reason)  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ from storage.errors import AtkError, NextCall
 from storage.git import CorruptRepository, Git, HeadMoved
 from storage.schema.base import Commit, Value
 from storage.worktree.disk import folders_below, look
-from storage.worktree.paths import STORE, is_store
+from storage.worktree.paths import STORE, decode_path, encode_path, is_store
 
 PRIVATE = {"core.splitIndex": "false", "core.untrackedCache": "false"}
 """Settings for private indexes: a split index would put a file into the user's Git folder."""
@@ -53,11 +53,19 @@ class OperationInProgress(AtkError):
 
 
 class Head(Value):
-    """Where HEAD stands: a branch's full ref (None when detached), its commit and that commit's tree."""
+    """Where HEAD stands: a branch's full ref (None when detached), its commit and that commit's tree.
+
+    A branch whose name is not UTF-8 is written down as `encode_path` writes paths; no ref has a backslash of its own.
+    """
 
     branch: str | None
     commit: Commit
     tree: Commit
+
+    @property
+    def ref(self) -> bytes | None:
+        """The branch's full ref as Git has it."""
+        return decode_path(self.branch) if self.branch else None
 
 
 def read_head(git: Git) -> Head:
@@ -67,10 +75,11 @@ def read_head(git: Git) -> Head:
         NoCommitYet: The branch is unborn.
         CorruptRepository: HEAD does not name a readable commit.
     """
-    branch = git.run("symbolic-ref", "-q", "HEAD", ok=(0, 1)).out.decode().strip() or None
+    name = git.line("symbolic-ref", "-q", "HEAD", ok=(0, 1))
+    branch = encode_path(os.fsencode(name)) or None
     commit = git.ref("HEAD^{commit}")
     if commit is None:
-        if branch is None or git.ref(branch) or os.path.exists(os.path.join(git.common_dir, branch)):
+        if branch is None or git.ref(name) or os.path.exists(os.path.join(git.refs.shared, name)):
             raise CorruptRepository(reason=f"{branch or 'HEAD'} does not name a readable commit")
         raise NoCommitYet(branch=branch)
     tree = git.ref(commit + "^{tree}")
@@ -103,8 +112,8 @@ def check_idle(git: Git) -> None:
     for name, operation in UNDER_WAY.items():
         if os.path.lexists(os.path.join(git.git_dir, name)):
             raise OperationInProgress(operation=operation)
-    if os.path.isdir(os.path.join(git.common_dir, "reftable")):
-        # Only there are these two kept among the refs and not as files.
+    if git.refs != (False, git.common_dir, git.git_dir):
+        # Only there are these two kept among the refs and not as files of the Git folder.
         for name in ("CHERRY_PICK_HEAD", "REVERT_HEAD"):
             if git.ref(name):
                 raise OperationInProgress(operation=UNDER_WAY[name])
@@ -190,8 +199,9 @@ def submodules(git: Git, index: str) -> set[bytes]:
 
 def store_raw(git: Git, paths: Collection[bytes]) -> dict[bytes, str]:
     """Stores the exact bytes of files of the worktree as blobs, past all filters, and returns their ids."""
-    # hash-object reads paths by line and unquotes those that begin with a quote; these few go one by one.
-    plain = sorted(x for x in paths if b"\n" not in x and not x.startswith(b'"'))
+    # hash-object reads paths by line, of either kind of line end, and unquotes those that begin with a quote; these few
+    # go one by one.
+    plain = sorted(x for x in paths if b"\n" not in x and not x.endswith(b"\r") and not x.startswith(b'"'))
     stored: dict[bytes, str] = {}
     if plain:
         said = git.run(

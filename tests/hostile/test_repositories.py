@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gitcases import expected
-from tests.support.gitcases.builder import available
+from tests.support.gitcases.builder import NEEDS, available
 from tests.support.gitcases.driver import CASES
 from tests.support.gitcases.rounds import Walk, take
 
@@ -27,7 +27,7 @@ def _runs():
 @pytest.mark.parametrize(("case", "end"), list(_runs()))
 def test_a_round_does_what_it_has_to_and_leaves_the_rest_alone(case, end, tmp_path):
     if not available(case.needs):
-        pytest.skip(f"this machine cannot make one: it needs {case.needs}")
+        pytest.skip(f"this machine cannot make one: it needs {NEEDS[case.needs]}")
     outcome = take(case, end, str(tmp_path))
     assert (outcome.answers, outcome.problems) == (expected.expected(case, end), []), outcome.said
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tests.support.gitcases.builder import available
+from tests.support.gitcases.builder import NEEDS, available
 from tests.support.gitcases.driver import CASES, drive
 
 QUICK = {
@@ -38,7 +38,7 @@ def _runs():
 @pytest.mark.parametrize(("case", "end"), list(_runs()))
 def test_every_step_answers_as_it_must_and_leaves_the_rest_alone(case, end, tmp_path, monkeypatch):
     if not available(case.needs):
-        pytest.skip(f"this git has no {case.needs}")
+        pytest.skip(f"this machine cannot make one: it needs {NEEDS[case.needs]}")
     monkeypatch.setenv("HOME", str(tmp_path / "case"))
     if case.mid and case.mid.after == "env":
         for assignment in shlex.split(case.mid.shell):

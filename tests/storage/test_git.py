@@ -9,7 +9,17 @@ import sys
 
 import pytest
 
-from storage.git import CorruptRepository, Git, GitFailed, GitLocked, GitMissing, HeadMoved, NotARepository, UnsafeOwner
+from storage.git import (
+    CorruptRepository,
+    Git,
+    GitFailed,
+    GitLocked,
+    GitMissing,
+    HeadMoved,
+    NotARepository,
+    RepositoryTooNew,
+    UnsafeOwner,
+)
 from storage.git.failures import FilterMissing, failure
 from tests.support.gitcases.builder import Builder
 
@@ -103,6 +113,8 @@ def test_sync_flushes_and_reports_an_error(git, tmp_path):
         ("error: cannot lock ref 'HEAD': is at abc1 but expected def2", HeadMoved),
         ("fatal: not a git repository (or any of the parent directories): .git", NotARepository),
         ("error: external filter 'up' failed 127", FilterMissing),
+        ("fatal: unknown repository extension found:\n\trefstorage", RepositoryTooNew),
+        ("fatal: Expected git repo version <= 1, found 2", RepositoryTooNew),
         ("fatal: loose object 1234 is corrupt", CorruptRepository),
         ("something new", GitFailed),
     ],
@@ -118,3 +130,21 @@ def test_failures_become_errors_that_say_what_to_do(said, error):
 def test_a_stream_without_a_file_is_refused(git):
     with pytest.raises(io.UnsupportedOperation):
         git.write(io.BytesIO(b"x"))
+
+
+def test_no_hook_that_is_a_setting_runs(git, tmp_path):
+    """`core.hooksPath` does not name them."""
+    made = Builder(str(tmp_path))
+    for event in ("reference-transaction", "post-index-change"):
+        made.g("config", f"hook.a=b {event}.event", event)
+        made.g("config", f"hook.a=b {event}.command", f"touch '{tmp_path}/HOOK-{event}'")
+    made.g("update-ref", "refs/heads/other", "HEAD")
+    if not os.path.exists(tmp_path / "HOOK-reference-transaction"):
+        pytest.skip("this Git knows no hooks in its settings; it needs 2.54 or newer")
+    os.unlink(tmp_path / "HOOK-reference-transaction")
+
+    made.w("new.txt")
+    git.run("update-ref", "refs/atk/candidates/c1", git.line("rev-parse", "HEAD"))
+    git.run("update-index", "--add", "new.txt")
+
+    assert [x for x in os.listdir(tmp_path) if x.startswith("HOOK-")] == []

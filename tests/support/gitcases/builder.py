@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 GIT = os.environ.get("CASE_GIT", "git")
 """The git that builds and checks the cases; the one under test may be another."""
+
+ELSEWHERE = "elsewhere"
+"""A folder in the Git folder that is not where refs usually lie."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,11 @@ class Builder:
         alone = {"HOME": self.d, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         return {**clean, **names, **mails, **dates, **alone, "GIT_TERMINAL_PROMPT": "0"}
 
-    def g(self, *arguments: str, cwd: str | None = None, ok: bool = True) -> str:
+    def g(self, *arguments: str, cwd: str | None = None, ok: bool = True, env: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(
             [GIT, *arguments],
             cwd=cwd or self.r,
-            env=self.env(),
+            env={**self.env(), **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -133,12 +137,28 @@ def case(
     return enter
 
 
+NEEDS = {
+    "": "",
+    "root": "a user who may give files away",
+    "reftable": "Git 2.45 or newer, for reftables",
+    "refs_elsewhere": "Git 2.54 or newer, for refs outside of the Git folder",
+}
+"""What a case may need, in words."""
+
+
 def available(needs: str) -> bool:
     """Whether this machine can build what a case needs: a user who may give files away, or a git new enough."""
     if needs == "root":
         return os.geteuid() == 0
-    if needs != "reftable":
-        return True
+    return needs not in {"reftable", "refs_elsewhere"} or _made(needs)
+
+
+@lru_cache
+def _made(needs: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        made = subprocess.run([GIT, "init", "-q", "--ref-format=reftable", folder], capture_output=True, check=False)
-    return made.returncode == 0
+        builder = Builder(folder)
+        os.makedirs(os.path.join(builder.r, ".git", ELSEWHERE))
+        if needs == "reftable":
+            return not builder.g("init", "--ref-format=reftable", ok=False).startswith(("error:", "usage:"))
+        builder.g("init", env={"GIT_REFERENCE_BACKEND": f"files://{ELSEWHERE}"})
+        return bool(builder.g("config", "--get", "extensions.refStorage", ok=False))
