@@ -1,9 +1,12 @@
 """`atk doctor` names what is wrong with a machine or a project, says what to do, and changes nothing."""
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,3 +155,49 @@ def test_every_check_that_is_not_well_says_what_to_do(at):
     for plant in (_open_permissions, _killed_call, _stale_lock):
         plant(target)
     assert all(check.advice for check in examine(target.root) if check.level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [("2.35.8", "problem"), ("2.36.0", "ok"), ("2.39.5 (Apple Git-154)", "ok"), ("3.0.0.rc1", "ok")],
+)
+def test_a_git_that_is_too_old_is_told_with_what_would_do(tmp_path, monkeypatch, version, level):
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'git version {version}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (told,) = [check for check in examine(str(tmp_path)) if check.name == "git"]
+    assert (told.level, version in told.said, "Git 2.36" in told.advice) == (level, True, level == "problem")
+
+
+def test_a_machine_without_git_is_told_what_works_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    told = found(str(tmp_path))["warning", "git"]
+    assert "Git 2.36 or newer" in told.said
+    assert "analysis-only" in told.advice
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "advice"),
+    [
+        ("fcntl.flock", errno.ENOLCK, "local disk"),
+        ("os.fsync", errno.EIO, "local disk"),
+        ("os.fsync", errno.ENOSPC, "Free some space"),
+    ],
+)
+def test_a_disk_that_does_not_lock_or_flush_is_a_problem(tmp_path, monkeypatch, call, error, advice):
+    def refuse(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(call, refuse)
+    told = found(str(tmp_path))["problem", "disk"]
+    assert os.strerror(error) in told.said
+    assert advice in told.advice
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_a_run_fails_on_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=7 << 20))
+    told = found(str(tmp_path))["warning", "disk"]
+    assert (told.said, told.advice) == ("7 MiB are free", "Free some space before a long run.")
