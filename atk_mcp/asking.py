@@ -6,9 +6,10 @@ answered with the question, and made again by the client with the answer.
 
 from __future__ import annotations
 
-from functools import partial
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import anyio.from_thread
 from mcp import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult
@@ -29,6 +30,9 @@ SCHEMA: dict[str, Any] = {
 """A field that has to be set: some clients accept a form without fields by themselves."""
 
 MULTI_ROUND_TRIP = "2026-07-28"
+
+GONE = "atk.gone"
+"""Where the state of a request over HTTP has the event that its connection is lost."""
 
 
 class AskFirst(Exception):
@@ -57,13 +61,32 @@ def asker(context: ServerRequestContext[Any], params: CallToolRequestParams) -> 
         return ask_next_time
 
     def ask_now(question: Question) -> Answer:
-        ask_client = partial(context.session.elicit_form, question.text, SCHEMA, context.request_id)
         try:
-            return _answer(anyio.from_thread.run(ask_client))
-        except MCPError:  # it declared a dialog and does not have it, or has hung up
+            return anyio.from_thread.run(_asked, context, question)
+        except CancelledError:  # the client gave the call up
             return "cancel"
 
     return ask_now
+
+
+async def _asked(context: ServerRequestContext[Any], question: Question) -> Answer:
+    """Asks until there is an answer, or nobody any more who could be told what came of it."""
+    answer: Answer = "cancel"
+    gone = context.request.scope["state"].get(GONE) if context.request is not None else None
+    async with anyio.create_task_group() as tasks:
+
+        async def leave() -> None:
+            await gone.wait()
+            tasks.cancel_scope.cancel()
+
+        if gone is not None:
+            tasks.start_soon(leave)
+        try:
+            answer = _answer(await context.session.elicit_form(question.text, SCHEMA, context.request_id))
+        except MCPError:  # it declared a dialog and does not have it, or has hung up
+            answer = "cancel"
+        tasks.cancel_scope.cancel()
+    return answer
 
 
 def input_required(question: Question) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class Calls:
         self._limiter: anyio.CapacityLimiter | None = None
         self._stopping = threading.Event()
         self._idle = threading.Condition()
-        self._under_way = 0
+        self.under_way = 0
+        """How many operations are at work."""
 
     async def run(
         self,
@@ -82,7 +83,7 @@ class Calls:
         self._stopping.set()
         deadline = time.monotonic() + seconds
         with self._idle:
-            while self._under_way and (left := deadline - time.monotonic()) > 0:
+            while self.under_way and (left := deadline - time.monotonic()) > 0:
                 self._idle.wait(left)
 
     def _answered(  # noqa: PLR0913, PLR0917 - what a call is made of
@@ -112,12 +113,12 @@ class Calls:
     @contextmanager
     def _counted(self) -> Iterator[None]:
         with self._idle:
-            self._under_way += 1
+            self.under_way += 1
         try:
             yield
         finally:
             with self._idle:
-                self._under_way -= 1
+                self.under_way -= 1
                 self._idle.notify_all()
 
 

@@ -10,6 +10,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from atk_mcp.asking import GONE
+
 AT_ONCE = 64
 """Strangers that may be connected. One more, and the one that has been there for longest has to go: a client shows its
 token as soon as it is connected, so it is never that one for long."""
@@ -44,7 +46,8 @@ class Connection(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, _THIS: self}, _loop)
+        self._gone = asyncio.Event()
+        super().__init__(config, server_state, {**app_state, _THIS: self, GONE: self._gone}, _loop)
         self._strangers: dict[Connection, None] = app_state.setdefault(_STRANGERS, {})
         self._received = 0
         self._deadline: asyncio.TimerHandle | None = None
@@ -60,8 +63,9 @@ class Connection(H11Protocol):
             longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the stranger."""
+        """Forgets the stranger, and lets no call wait for an answer from here."""
         self.admitted()
+        self._gone.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

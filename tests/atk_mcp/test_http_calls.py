@@ -20,6 +20,7 @@ from atk_mcp.tokens import Token
 from operations.confirming import NeedsConfirmation, Question
 from tests.atk_mcp import toys
 from tests.atk_mcp.test_server import give_up_once_it_runs
+from tests.support.http_wire import HELLO, Wire
 
 pytestmark = pytest.mark.anyio
 LONG = 300
@@ -49,10 +50,10 @@ def mode(request):
 
 
 @asynccontextmanager
-async def served():
+async def served(calls=None):
     """A server in this process: yields its address and an event that makes it end. It has ended after the block."""
     offer = toolsets.offer(snapshot.tools(OPERATIONS), {})
-    calls, opened, ready, enough = Calls(), listening(0), anyio.Event(), anyio.Event()
+    calls, opened, ready, enough = calls or Calls(), listening(0), anyio.Event(), anyio.Event()
 
     async def stop(scope):
         await enough.wait()
@@ -117,6 +118,24 @@ async def test_a_person_is_asked_in_the_clients_own_dialog(mode, allowed, tmp_pa
     assert result.is_error is not allowed
     if allowed:
         assert result.structured_content["dataset_id"] == "dataset-1"
+
+
+async def test_a_client_that_drops_while_a_person_is_asked_leaves_no_call_behind(tmp_path):
+    calls, about = Calls(), HELLO | {"capabilities": {"elicitation": {"form": {}}}}
+    arguments = {"project_path": str(tmp_path), "cases": [{"id": "1"}]}
+    async with served(calls) as (url, _):
+        async with Wire(url) as wire:
+            hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+            assert await wire.answers(wire.request(hello)) == [200]
+            known = f"Mcp-Session-Id: {wire.said[b'mcp-session-id'].decode()}", "MCP-Protocol-Version: 2025-11-25"
+            began = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert await wire.answers(wire.request(began, *known)) == [202]
+            asked = {"name": "store_dataset", "arguments": arguments}
+            call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked}
+            await wire.stream.send(wire.request(call, *known))
+            await wire.until(b"elicitation/create")
+        await anyio.to_thread.run_sync(calls.stop, LONG)  # waits for what is under way
+        assert calls.under_way == 0
 
 
 async def test_a_server_that_ends_gives_up_the_calls_under_way(mode, tmp_path):
