@@ -7,12 +7,12 @@ its `finished` frame is on the disk. What was started and has no `finished` fram
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from storage.files import open_plain
 from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
 from storage.schema.evidence import EvidenceRecord
 
@@ -61,7 +61,7 @@ class Attempts:
         """Yields the Records that count as plain values in the order of their numbers, one at a time from the file."""
         if not self.places:
             return
-        with open(_opened(self.path), "rb") as file:
+        with open_plain(self.path) as file:
             for n in sorted(self.places):
                 file.seek(self.places[n])
                 yield json.loads(file.readline()[HEADER:])["record"]
@@ -131,11 +131,11 @@ class AttemptsFollower:
 def read_frames(path: str, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[Frame | Tail]:
     """Yields the frames of a file from `offset`, then one `Tail`, with one frame in memory at a time."""
     try:
-        handle = _opened(path)
+        opened = open_plain(path)
     except FileNotFoundError:
         yield Tail("clean", offset)
         return
-    with open(handle, "rb") as file:
+    with opened as file:
         file.seek(offset)
         # A frame is a line: its body has no line break of its own.
         for line in file:
@@ -145,7 +145,3 @@ def read_frames(path: str, *, offset: int = 0, prev: str = ORIGIN) -> Iterator[F
                 return
             prev, offset = found.digest, found.end
     yield Tail("clean", offset)
-
-
-def _opened(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import BinaryIO, Self
 
 from storage.errors import AtkError, NextCall
 
@@ -64,6 +64,16 @@ def sync_file(fd: int) -> None:
         if error.errno not in {errno.ENOTSUP, errno.ENOTTY, errno.EINVAL}:  # else the flush itself failed
             raise
         os.fsync(fd)
+
+
+def open_plain(path: str) -> BinaryIO:
+    """Opens a file outside of any `Folder` for reading, not through a link and without waiting for a pipe's writer.
+
+    Raises:
+        OSError: There is no file, or a link or a folder.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open(path, "rb", opener=lambda name, _: os.open(name, flags))  # which closes what turns out to be a folder
 
 
 class Folder:

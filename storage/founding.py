@@ -61,8 +61,10 @@ def write_new_store(staging: str, call: Call, record: ProjectRecord, response: M
         masker = masker_of(load_key(store.full(KEY)), record)
         frame, digest = first_frame(record.id, call.at)
         fd = store.open(SEGMENT, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        write_all(fd, frame)
-        os.close(fd)
+        try:
+            write_all(fd, frame)
+        finally:
+            os.close(fd)
         body: dict[str, Any] = {
             "kind": "operation",
             "op": call.operation,

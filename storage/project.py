@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,7 +131,14 @@ class Project:
             known = _opened.get(root)
             if known is not None and _same_folder(known.store, path):
                 return known
-            project = cls(root, _open_store(root, path))
+            store = _open_store(root, path)
+            try:
+                project = cls(root, store)
+            except BaseException:
+                store.close()
+                raise
+            if known is not None:  # other threads may still be at work there
+                weakref.finalize(known, known.store.close)
             _opened[root] = project
             return project
 
@@ -369,10 +377,18 @@ def _open_store(root: str, path: str) -> Folder:
     if os.path.islink(path) or not os.path.isdir(path):
         raise StoreDamaged(path=path, reason="is a link or a file where the store's folder should be")
     store = Folder(path)
-    if not any(name.endswith((".log", ".log.zst")) for name in store.names(JOURNAL)):
-        found = store.names()
+    try:
+        _require_ours(store)
+    except BaseException:
         store.close()
-        if KEY in found:
-            raise StoreDamaged(path=os.path.join(path, SEGMENT), reason="is missing")
-        raise LegacyStore(path=path, found=found[:12])
+        raise
     return store
+
+
+def _require_ours(store: Folder) -> None:
+    if any(name.endswith((".log", ".log.zst")) for name in store.names(JOURNAL)):
+        return
+    found = store.names()
+    if KEY in found:
+        raise StoreDamaged(path=store.full(SEGMENT), reason="is missing")
+    raise LegacyStore(path=store.path, found=found[:12])

@@ -284,9 +284,9 @@ class Transaction:
             effects.require_unlocked(git, steps)
             strangers = effects.strangers_locks(git)
             effects.flush(git)
+        body = {"kind": "intent", **self._body(answer), "steps": list(steps), "claims": list(claims)}
         owner = Owner(self.project.store)
         since_ns = time.time_ns()
-        body = {"kind": "intent", **self._body(answer), "steps": list(steps), "claims": list(claims)}
         try:
             number, _ = self._append({**body, "owner": owner.nonce, "strangers_locks": strangers})
         except BaseException:

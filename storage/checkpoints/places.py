@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from storage.errors import AtkError, NextCall
-from storage.files import FOLDER_MODE, Folder
+from storage.files import FOLDER_MODE, Folder, open_plain
 from storage.git import Git
 
 MARKER = "atk-run.json"
@@ -126,8 +126,7 @@ def _ours_alone(folder: str) -> bool:
 def _mark(folder: str) -> dict[str, object] | None:
     """Returns what a folder's mark says; None where it has none that can be read."""
     try:
-        handle = os.open(os.path.join(folder, MARKER), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
+        with open_plain(os.path.join(folder, MARKER)) as file:
             marked = json.load(file)
     except (OSError, ValueError):
         return None

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from storage.errors import AtkError
-from storage.files import sync_file
+from storage.files import open_plain, sync_file
 
 KEY_BYTES = 32
 """Length of a project's masking key."""
@@ -60,8 +60,7 @@ def load_key(path: str) -> bytes:
         MaskingKeyDamaged: The file is missing, is a link, or is not 32 bytes long.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
+        with open_plain(path) as file:
             key = file.read(KEY_BYTES + 1)
     except OSError as error:
         raise MaskingKeyDamaged(path=path, reason=error.strerror or str(error)) from error

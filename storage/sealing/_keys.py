@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from storage.errors import AtkError
-from storage.files import FOLDER_MODE, sync_file
+from storage.files import FOLDER_MODE, open_plain, sync_file
 from storage.schema.base import ID_GRAMMAR
 from storage.sealing._boxes import KEY_BYTES, SealKey
 
@@ -112,8 +112,7 @@ def read_key(path: str) -> SealKey:
         HoldoutKeyUnusable: It cannot be read, or is no key.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
+        with open_plain(path) as file:
             said = _FILE.fullmatch(file.read(_SIZE).decode("ascii", "replace"))
     except OSError as error:
         raise HoldoutKeyUnusable(path=path, reason=error.strerror or str(error)) from error
