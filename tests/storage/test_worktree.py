@@ -185,6 +185,17 @@ def test_bytes_that_differ_from_the_blob_are_kept_exactly(made, git):
     assert git.read(found.raw["odd\nname.txt"]) == b"c\r\n"
 
 
+def test_file_whose_name_ends_in_a_carriage_return_is_not_taken_for_its_neighbour(made, git):
+    """macOS names the icon of a folder `Icon` and a carriage return."""
+    made.g("config", "core.autocrlf", "true")
+    lying = {"Icon": b"plain\r\n", "Icon\r": b"of the folder\r\n", "alone\r": b"without a neighbour\r\n"}
+    for name, data in lying.items():
+        made.w(name, data)
+    made.commit()
+
+    assert {name: git.read(blob) for name, blob in surroundings(git, []).raw.items()} == lying
+
+
 def test_the_store_is_never_looked_at(made, git):
     made.w(".atk/journal/1", "x\n")
     made.w(".atk.new-abc/x", "x\n")
