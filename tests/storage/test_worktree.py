@@ -25,6 +25,7 @@ from storage.worktree import (
     snapshot,
     surroundings,
 )
+from storage.worktree.disk import fingerprint
 from tests.support.gitcases.builder import Builder
 from tests.support.gitcases.driver import changed, content
 
@@ -194,6 +195,17 @@ def test_file_whose_name_ends_in_a_carriage_return_is_not_taken_for_its_neighbou
     made.commit()
 
     assert {name: git.read(blob) for name, blob in surroundings(git, []).raw.items()} == lying
+
+
+def test_no_two_contents_of_a_folder_have_one_fingerprint(tmp_path):
+    """A link's target may hold a line that looks like that of another entry."""
+    lying = {"two": {"a": "x", "b": "y"}, "one": {"a": "x\n3:f/b link:y"}, "other": {"a": "x\\n3:f/b link:y"}}
+    for name, links in lying.items():
+        (tmp_path / name / "f").mkdir(parents=True)
+        for link, target in links.items():
+            os.symlink(target, tmp_path / name / "f" / link)
+
+    assert len({fingerprint(str(tmp_path / name), b"f") for name in lying}) == len(lying)
 
 
 def test_the_store_is_never_looked_at(made, git):
