@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from storage.files import open_plain
 from storage.git import locked
 
 GRAIN_NS = 10_000_000
@@ -76,7 +78,9 @@ def remove_own_locks(paths: Iterable[str], ours: Sequence[bytes], *, since_ns: i
     left = []
     for path in paths:
         try:
-            with open(path, "rb") as file:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                raise locked(path, "no regular file, as Git's are")
+            with open_plain(path) as file:
                 data, status = file.read(), os.fstat(file.fileno())
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -1,11 +1,12 @@
 """A lock of Git that stood before an operation is never taken for its own, whatever its time says."""
 
 import os
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from storage import effects
+from storage import checkpoints, effects
 from storage.git import Git, GitLocked
 from storage.worktree import read_head
 from tests.support.gitcases.builder import Builder
@@ -55,3 +56,18 @@ def test_a_strangers_lock_is_in_the_way_of_taking_back_and_is_not_removed(case):
     effects.take_back(case.git, [effects.hold(ref, commit)], since_ns=effects.ALL_OURS, scratch="")
     assert not os.path.exists(path)
     assert case.git.ref(ref) is None
+
+
+def test_pipe_in_the_place_of_a_lock_is_named_and_waited_for_by_nobody(case):
+    """An agent that writes into `.git` may leave one; who opened it to read would wait for a writer for ever."""
+    ref = "refs/atk/candidates/c1"
+    path = os.path.join(case.made.r, ".git", f"{ref}.lock")
+    os.makedirs(os.path.dirname(path))
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: open(path, "wb").close())
+    writer.start()  # lets go whoever does wait
+    with pytest.raises(GitLocked, match="no regular file"):
+        checkpoints.hold(case.git, ref, case.made.g("rev-parse", "HEAD"))
+    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join()
+    assert os.path.exists(path)
