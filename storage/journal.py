@@ -159,8 +159,13 @@ class Journal:
             os.close(fd)
         return len(last) == position.offset - position.start and sha256(last[HEADER:-1]) == position.digest
 
-    def cut(self, tail: Tail, _: Held) -> None:
-        """Takes a torn tail away. Nothing that was acknowledged can be in it."""
+    def cut(self, tail: Tail, held: Held) -> None:
+        """Takes a torn tail away. Nothing that was acknowledged can be in it.
+
+        Raises:
+            StoreDamaged: The lock is not the project's any more.
+        """
+        held.require()
         fd = self._store.open(segment_path(self.current()), os.O_RDWR)
         try:
             os.ftruncate(fd, tail.offset)
@@ -176,15 +181,17 @@ class Journal:
         finally:
             os.close(fd)
 
-    def append(self, record: Prepared, _: Held) -> None:
+    def append(self, record: Prepared, held: Held) -> None:
         """Appends one record and flushes it: the commit point.
 
         A failed write or flush is taken back before it is reported, so that the record is there or it is not.
 
         Raises:
+            StoreDamaged: The lock is not the project's any more.
             OSError: The record could not be made durable. Where it could not be taken back either, the next
                 opener decides by what is on the disk.
         """
+        held.require()
         fd = self._store.open(segment_path(record.segment), os.O_WRONLY | os.O_APPEND)
         try:
             try:

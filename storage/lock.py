@@ -48,6 +48,18 @@ class Held:
     """Proof that the project's lock is held; what changes the journal asks for it."""
 
     operation: str
+    store: Folder | None = None
+    """None for a store that nobody else can see yet."""
+    fd: int = -1
+
+    def require(self) -> None:
+        """Checks that no other can hold the project by now, as when a person removed the lock's file.
+
+        Raises:
+            StoreDamaged: The file is gone, or another one.
+        """
+        if self.store is not None and not _in_place(self.store, self.fd):
+            raise StoreDamaged(path=self.store.full(FILE), reason="was taken away or replaced while it was held")
 
 
 @contextmanager
@@ -61,12 +73,12 @@ def exclusive(store: Folder, operation: str, since: str, patience: float = PATIE
     fd = store.open(FILE, os.O_RDWR | os.O_CREAT)
     try:
         _take(store, fd, patience)
-        if not _in_place(store, fd):
-            raise StoreDamaged(path=store.full(FILE), reason="was replaced while it was held")
+        held = Held(operation, store, fd)
+        held.require()
         note = {"pid": os.getpid(), "host": socket.gethostname(), "operation": operation, "since": since}
         text = json.dumps(note).encode().ljust(256)
         os.pwrite(fd, text, 0)
-        yield Held(operation)
+        yield held
     finally:
         os.close(fd)
 
@@ -102,5 +114,5 @@ def holder(store: Folder) -> str:
     try:
         note = json.loads(store.read(FILE, 4096))
         return f"process {int(note['pid'])} on {note['host']} is running {note['operation']} since {note['since']}"
-    except (ValueError, KeyError, TypeError, FileNotFoundError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, FileNotFoundError):
         return "an unknown process holds the project's lock"

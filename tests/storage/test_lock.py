@@ -122,8 +122,11 @@ def test_a_linked_lock_is_damage(store, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_rotten_note_names_nobody(store):
-    store.write_new("lock", [b"not json"])
+@pytest.mark.parametrize(
+    "note", [b"not json", b"[" * 4000, b'"text"', b'{"pid": 1e999, "host": "h", "operation": "o", "since": "s"}']
+)
+def test_a_rotten_note_names_nobody(store, note):
+    store.write_new("lock", [note])
     assert holder(store) == "an unknown process holds the project's lock"
 
 

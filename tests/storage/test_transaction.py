@@ -297,6 +297,18 @@ def test_a_staging_that_could_not_be_made_leaves_no_owner_alive(project, monkeyp
     assert not owners.is_alive(project.store, nonce)
 
 
+def test_holder_whose_lock_was_taken_away_writes_nothing_once_another_may_hold_the_project(project):
+    other = reopened(project)
+    with project.transaction(call_of("one")) as tx:
+        tx.put(judger("one"))
+        os.unlink(project.store.full("lock"))
+        put(other, "two")
+        with pytest.raises(StoreDamaged, match="lock was taken away or replaced"):
+            tx.commit(Answered())
+    put(project, "three")
+    assert names(reopened(project)) == ["two", "three"]
+
+
 def test_a_record_that_may_be_on_the_disk_keeps_what_it_names(project, monkeypatch):
     """The flush fails, and so does taking the record back: only what is on the disk can say what happened."""
 
