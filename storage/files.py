@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Self
 
 from storage.errors import AtkError, NextCall
@@ -238,6 +239,20 @@ class Folder:
                 found.update(chunk)
                 size += len(chunk)
         return Stored(found.hexdigest(), size)
+
+    def flushed_anew(self, path: str) -> Stored:
+        """Puts a flushed copy in the place of a file whose writer was killed or refused by the disk.
+
+        What was written last may be in memory only, and a second flush of the same file would not tell.
+        """
+        spare = f"{path}.new"
+        self.remove_tree(spare)
+        with os.fdopen(self.open(path, os.O_RDONLY), "rb") as file:
+            stored = self.write_new(spare, iter(partial(file.read, CHUNK), b""))
+        with self.parent(path) as (fd, name):
+            os.rename(f"{name}.new", name, src_dir_fd=fd, dst_dir_fd=fd)
+            os.fsync(fd)
+        return stored
 
     def full(self, path: str) -> str:
         """Returns `path` as an absolute one, for a process that has no handle."""

@@ -53,7 +53,8 @@ def sealed_body(project: Project, state: State, probe: Probe) -> dict[str, Any]:
     stored = _write_records(project, folder, found)
     files = {f"{folder}/{RECORDS}": stored}
     if project.store.exists(f"{folder}/{LOG}"):
-        files[f"{folder}/{LOG}"] = project.store.digest(f"{folder}/{LOG}")
+        log = f"{folder}/{LOG}"
+        files[log] = project.store.digest(log) if found.end else project.store.flushed_anew(log)
     project.store.remove_tree(work_folder(probe))
     sealed = _sealed(project, probe, found, stored)
     return {

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from storage import checkpoints, effects
 from storage.attempts import FILE, Attempts, read_attempts
 from storage.errors import AtkError
-from storage.files import CHUNK, Stored, StoreDamaged
+from storage.files import Stored, StoreDamaged
 from storage.frames import canonical
 from storage.git import GitFailed
 from storage.projection import OpenRun, State
@@ -68,7 +67,7 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
     files = {f"evidence/{batch.id}/{RECORDS}": stored}
     log = f"evidence/{batch.id}/{FILE}"
     if project.store.exists(log):  # there is none when nothing began
-        files[log] = project.store.digest(log) if attempts.ended else _written_anew(project, log)
+        files[log] = project.store.digest(log) if attempts.ended else project.store.flushed_anew(log)
     return {
         "kind": "run_sealed",
         "op": "run_evaluation",
@@ -139,21 +138,6 @@ def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Store
     # Numbers are fixed when a run is planned; the order of finishing is not the order of slots.
     stored = store.write_new(path, (canonical(record) + b"\n" for record in attempts.in_order()))
     store.sync(f"evidence/{batch_id}")
-    return stored
-
-
-def _written_anew(project: Project, log: str) -> Stored:
-    """Puts a flushed copy in the place of a log whose writer was killed or refused by the disk.
-
-    Its last frames may be in memory only, and a second flush of the same file would not tell.
-    """
-    store = project.store
-    store.remove_tree(f"{log}.new")
-    with os.fdopen(store.open(log, os.O_RDONLY), "rb") as file:
-        stored = store.write_new(f"{log}.new", iter(partial(file.read, CHUNK), b""))
-    with store.parent(log) as (folder, name):
-        os.rename(f"{name}.new", name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
     return stored
 
 

@@ -9,6 +9,7 @@ from storage import probes
 from storage.frames import ORIGIN, encode
 from storage.owners import Owner
 from storage.schema.probes import Probe, ProbePermission
+from tests.support import toys
 from tests.support.projects import AT, bare, call_of
 from tests.support.rounds import Answered
 
@@ -146,6 +147,25 @@ def test_sealing_again_replaces_an_unfinished_try(project):
     probe = sealed(project, owner, b"".join(frames(started(1), finished(1), started(2), finished(2), ended())))
     assert probe.status == "completed"
     assert project.store.digest(f"evidence/{probe.id}/{probes.RECORDS}").sha256 == probe.records_sha256
+
+
+def test_log_of_a_killed_probe_is_flushed_before_its_digest_is_recorded(project, monkeypatch):
+    """Its last frame may be in memory only, and a power cut would then leave a file that differs from its record."""
+    flush, flushed = os.fsync, set()
+
+    def noted(fd):
+        flush(fd)
+        flushed.add(os.fstat(fd).st_ino)
+
+    owner = opened(project)
+    log = f"evidence/probe-2-test/{probes.LOG}"
+    project.store.make_folders("evidence/probe-2-test")
+    toys.overwrite(project.store.full(log), b"".join(frames(started(1), finished(1))))
+    owner.release()
+    monkeypatch.setattr(os, "fsync", noted)
+    project.settle(call_of("next"))
+    assert os.stat(project.store.full(log)).st_ino in flushed
+    assert project.state().files[log] == project.store.digest(log)
 
 
 def test_work_that_a_dead_probe_left_is_taken_away(project):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from storage import effects, runs
+from storage import effects
 from storage.schema.batches import Batch
 from tests.support.projects import FIX, bare
 
@@ -41,7 +41,7 @@ def test_a_log_whose_writer_was_killed_is_flushed_as_another_file(tmp_path, monk
         flushed.append(os.fstat(fd).st_ino)
 
     monkeypatch.setattr(os, "fsync", noted)
-    assert runs._written_anew(project, log) == written
+    assert project.store.flushed_anew(log) == written
 
     after = os.stat(project.store.full(log)).st_ino
     assert after != before
