@@ -22,6 +22,7 @@ from storage.errors import AtkError, NextCall
 from storage.files import FILE_MODE, FOLDER_MODE, Folder
 from storage.founding import alone
 from storage.lock import exclusive
+from storage.probes import open_probes
 from storage.project import ATK, Project
 from storage.transaction import Call
 from storage.views import REPORTS
@@ -108,7 +109,7 @@ def export(project: Project, call: Call, path: str) -> Carried:
     Raises:
         ExportExists: There is something at `path`.
         ExportInside: `path` lies in the store.
-        WorkInProgress: A run or an operation is open.
+        WorkInProgress: A run, a probe or an operation is open.
         OSError: The file cannot be written; what was written of it is taken away.
     """
     if os.path.lexists(path):
@@ -117,7 +118,9 @@ def export(project: Project, call: Call, path: str) -> Carried:
         raise ExportInside(path=path)
     with exclusive(project.store, call.operation, call.at) as held:
         state = project.recovered(held)
-        if open_work := [*state.runs, *(f"record {i.number} ({i.operation})" for i in state.intents.values())]:
+        open_work = [*state.runs, *(probe.id for probe in open_probes(state))]
+        open_work += [f"record {i.number} ({i.operation})" for i in state.intents.values()]
+        if open_work:
             raise WorkInProgress(what=open_work[0])
         files = {name: project.store.digest(name) for name in _names(project.store.path)}
         manifest = {

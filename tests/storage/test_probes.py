@@ -6,6 +6,7 @@ import os
 import pytest
 
 from storage import probes
+from storage.carrying import WorkInProgress, export
 from storage.frames import ORIGIN, encode
 from storage.owners import Owner
 from storage.schema.probes import Probe, ProbePermission
@@ -166,6 +167,14 @@ def test_log_of_a_killed_probe_is_flushed_before_its_digest_is_recorded(project,
     project.settle(call_of("next"))
     assert os.stat(project.store.full(log)).st_ino in flushed
     assert project.state().files[log] == project.store.digest(log)
+
+
+def test_store_with_an_open_probe_is_not_exported(project, tmp_path):
+    owner = opened(project)
+    with pytest.raises(WorkInProgress, match="probe-2-test is not over"):
+        export(project, call_of("export"), str(tmp_path / "export.atk"))
+    assert sealed(project, owner, None).status == "interrupted"
+    assert export(project, call_of("export"), str(tmp_path / "export.atk")).journal_record == 3
 
 
 def test_work_that_a_dead_probe_left_is_taken_away(project):
