@@ -5,6 +5,7 @@ A view shows its journal record. It is never read as truth: a hand edit is notic
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -112,7 +113,8 @@ def write_pages(store: Folder, object_id: str, pages: Iterable[tuple[str, bytes]
     """Writes what a report of `object_id` is made of, and takes away what an earlier one had more.
 
     Returns where each file lies, relative to the store, in the order in which it was written. Each file is whole or
-    as it was before. What is shown can be made again from the records, so nothing is flushed.
+    as it was before; calls that make the same report take turns. What is shown can be made again from the records, so
+    nothing is flushed.
 
     Raises:
         OSError: A file cannot be written.
@@ -121,13 +123,18 @@ def write_pages(store: Folder, object_id: str, pages: Iterable[tuple[str, bytes]
     folder = f"{REPORTS}/{object_id}"
     store.make_folders(folder, durable=False)
     written = []
-    for name, data in pages:
-        store.replace(f"{folder}/{name}", data)
-        written.append(f"{folder}/{name}")
-    kinds = {os.path.splitext(path)[1] for path in written}
-    for name in store.names(folder):
-        if f"{folder}/{name}" not in written and os.path.splitext(name)[1] in kinds:
-            store.remove_tree(f"{folder}/{name}")
+    turn = store.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # no call that makes a report holds the project
+        for name, data in pages:
+            store.replace(f"{folder}/{name}", data)
+            written.append(f"{folder}/{name}")
+        kinds = {os.path.splitext(path)[1] for path in written}
+        for name in store.names(folder):
+            if f"{folder}/{name}" not in written and os.path.splitext(name)[1] in kinds:
+                store.remove_tree(f"{folder}/{name}")
+    finally:
+        os.close(turn)
     return written
 
 
