@@ -110,6 +110,8 @@ class Project:
         self._state = State()
         self._guard = threading.RLock()
         self._tidied = False
+        self._segment: int | None = None
+        """That of the last change: a new one was begun by another process."""
         self.mask_key = load_key(store.full(KEY))
         self.unresolved: list[recovery.Unresolved] = []
         self.edited_views: list[str] = []
@@ -258,6 +260,9 @@ class Project:
         state = self.catch_up(held)
         if not self._tidied or state.intents:
             self._journal.sync()  # before anything is built on a record that a killed writer did not flush
+        if self._segment not in (None, state.position.segment):
+            self.store.sync(JOURNAL)  # nor on a segment whose name one that was killed did not
+        self._segment = state.position.segment
         if state.intents or state.runs or probes.open_probes(state):
             recovery.free_work(self)
             before = state

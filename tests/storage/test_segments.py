@@ -88,6 +88,20 @@ def test_process_that_stood_in_an_older_segment_goes_on(tmp_path):
     assert dump(one.state()) == dump(other.state())
 
 
+@pytest.mark.usefixtures("short")
+def test_process_that_finds_a_new_segment_flushes_its_name_before_it_builds_on_it(tmp_path, monkeypatch):
+    """Who began it may have been killed between the two."""
+    one = bare(str(tmp_path / "shared"))
+    toys.put(one, "first")
+    other = reopened(one)
+    while newest(one) == 1:
+        toys.put(other, "again", version=str(other.state().position.number))
+    flushed, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd)))
+    toys.put(one, "last")
+    assert one.store.full(FOLDER) in flushed[: flushed.index(Journal(one.store).path)]
+
+
 def test_journal_grows_only_in_proportion_to_its_records(monkeypatch, tmp_path):
     monkeypatch.setattr(segments, "LEAST", 4096)
     project = bare(str(tmp_path / "long"))
