@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 
+from hypothesis import settings
+
 MEMORY = "/dev/shm"
 ROOM = 4 << 30
 """Bytes that must be free."""
@@ -14,6 +16,9 @@ ROOM = 4 << 30
 
 def pytest_configure():
     _keep_in_memory()
+    # Nothing is asserted about wall clocks: one example may take a second where others use the machine.
+    settings.register_profile("patient", parent=settings(), deadline=None)
+    settings.load_profile("patient")
     os.environ.setdefault("ATK_KEY_HOME", tempfile.mkdtemp(prefix="atk-keys-"))  # never the keys of whoever tests
 
 
