@@ -40,7 +40,8 @@ LOOK_SECONDS = 0.1
 """How often a run is looked at while somebody waits for it."""
 
 _kept: dict[str, threading.Thread] = {}
-_unrestored: dict[str, str] = {}
+_mishaps: dict[str, list[str]] = {}
+"""What went wrong after a run had ended, by batch: whoever waits for the batch is told."""
 _guard = threading.Lock()
 _locks: dict[str, threading.Lock] = {}
 
@@ -100,11 +101,11 @@ def _leave(project: Project, call: Call, begun: Begun) -> None:
     """Seals the batch, and lets the runtime follow the worktree back where the run had put another Revision there."""
     if begun.back is None:
         begun.owner.release()
-        _settled(project, call)
+        _settled(project, call, begun.batch_id)
         return
     with _preparing(project):  # the next run may begin once this one is sealed, and has to prepare after it
         begun.owner.release()
-        if _settled(project, call):
+        if _settled(project, call, begun.batch_id):
             _prepare_again(project, begun, begun.back)
 
 
@@ -142,10 +143,10 @@ def _run(project: Project, begun: Begun) -> None:
         _never_began(project, begun, str(trouble))
     finally:
         processes.sweep_batch(work)
-        _remark(project, begun.batch_id)
-        clear_attempts(project, begun.batch_id)
         with suppress(OSError):  # findings that do not say that they ended are read as such
             measured.end()
+        _remark(project, begun.batch_id)
+        clear_attempts(project, begun.batch_id)
 
 
 def _supervise(begun: Begun) -> None:
@@ -173,18 +174,31 @@ def _end_log(project: Project, begun: Begun, reason: EndReason) -> None:
             log.close()
 
 
-def _settled(project: Project, call: Call) -> bool:
+def _settled(project: Project, call: Call, batch_id: str) -> bool:
     for _ in range(10):
         try:
             project.settle(call)
+            trouble = _unsealed(project, batch_id)
         except ProjectBusy:  # somebody holds the lock for long; their own recovery seals it as well
             continue
-        except (AtkError, OSError):
-            # What stands in the way is said to whoever asks next: their call recovers first and reports it.
-            return False
-        else:
-            return True
+        except (AtkError, OSError) as error:
+            trouble = error
+        if trouble is not None:
+            # What stands in the way for good is reported to whoever asks next, whose call recovers first. Where that
+            # call can seal the batch, this is all that is said of a disk that failed once.
+            _happened(batch_id, f"The Records could not be sealed at first, but by the next call: {trouble}")
+        return trouble is None
     return False
+
+
+def _unsealed(project: Project, batch_id: str) -> Exception | None:
+    """Returns what the recovery just made says is in the way of sealing a batch."""
+    run = project.state().runs.get(batch_id)
+    return next((found.error for found in project.unresolved if run and found.number == run.number), None)
+
+
+def _happened(batch_id: str, what: str) -> None:
+    _mishaps.setdefault(batch_id, []).append(what)
 
 
 def _prepare_again(project: Project, begun: Begun, back: tuple[str, str]) -> None:
@@ -205,7 +219,7 @@ def _prepare_again(project: Project, begun: Begun, back: tuple[str, str]) -> Non
     except OSError as trouble:
         notes = (f"No process could be started: {trouble.strerror}.",)
     if notes:
-        _unrestored[begun.batch_id] = f"The runtime did not follow the worktree back after the run: {notes[0]}"
+        _happened(begun.batch_id, f"The runtime did not follow the worktree back after the run: {notes[0]}")
 
 
 def _remark(project: Project, batch_id: str) -> None:
@@ -278,9 +292,8 @@ def _seal(project: Project, call: Call, batch_id: str) -> None:
     sweep_dead(project)
     _remark(project, batch_id)
     project.settle(call)
-    for found in project.unresolved:
-        if batch_id in project.state().runs and found.operation == "run_evaluation":
-            raise found.error
+    if (trouble := _unsealed(project, batch_id)) is not None:
+        raise trouble
 
 
 def _request_stop(project: Project, batch_id: str) -> None:
@@ -307,9 +320,8 @@ def spending(found: Followed) -> dict[str, Any] | None:
 
 def warnings(found: Followed) -> list[str]:
     """Returns what somebody who reads the status of a batch has to be told besides."""
-    batch, said = found.batch, []
-    if found.batch.id in _unrestored:
-        said.append(_unrestored[found.batch.id])
+    batch = found.batch
+    said = [] if found.alive else list(_mishaps.get(batch.id, ()))
     limit = batch.spend_limit
     if limit is not None and limit.trust == "self_reported":
         said.append(f"The limit of {limit.metric} rests on what the agent itself reports; no collector is declared.")

@@ -36,6 +36,8 @@ def swallowed(ran: Ran, at: int, refused: str, *, runs: bool) -> str:
         return ""  # a refusal has no warnings, and a run is sealed by whoever comes; the next change writes the view
     if point.name in ("link", "linkat") and _OBJECT.search(point.path):
         return ""
+    if point.name in ("mkdir", "mkdirat"):
+        return ""  # what was to lie in a folder that is not there could not have been written: the folder was there
     if _WRITTEN_ANEW.search(point.path) or _SCRATCH.search(point.path):
         return ""
     if not point.flushes and (_HARMLESS.search(point.path) or point.name in ("unlink", "unlinkat", "rmdir")):
