@@ -7,17 +7,15 @@ import os
 import pytest
 
 from tests.crash.conftest import SEED, share
-from tests.crash.test_kills import most
 from tests.support.crashloop.loop import MODELS
 
 pytestmark = pytest.mark.slow
 
-STATES = int(os.environ.get("ATK_CRASH_STATES", "0"))
-"""Power states of each operation and model; 0: as many as fit into the time that CI has."""
+STATES = int(os.environ.get("ATK_CRASH_STATES", "75"))
+"""Power states of each operation and model."""
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", share())
 def test_no_power_cut_loses_what_was_acknowledged(loop, all_is_well, name, model):
-    states = STATES or most(name, whole=16, git=8, runs=3)
-    assert all_is_well(loop(name).power(model, seed=SEED, most=states)) > 0
+    assert all_is_well(loop(name).power(model, seed=SEED, most=STATES)) > 0
