@@ -98,8 +98,11 @@ def segments(store: Folder) -> Iterator[Segment]:
     prev = ORIGIN
     for number in range(1, Journal(store).current() + 1):
         path = segment_path(number)
-        packed = not store.exists(path)
-        data = _unpacked(store, path + _PACKED) if packed else store.read(path)
+        packed = False
+        try:
+            data = store.read(path)
+        except FileNotFoundError:  # packed, perhaps just now by another process
+            packed, data = True, _unpacked(store, path + _PACKED)
         frames: list[Frame] = []
         tail = Tail("clean", 0)
         for found in scan(data, prev=prev):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+import zstandard
 
 from operations.verification import verify
 from storage import segments
@@ -66,6 +67,24 @@ def test_older_segments_are_packed_and_none_is_dropped(grown):
     names = grown.store.names(FOLDER)
     last = newest(grown)
     assert names == [*(f"{n:06d}.log.zst" for n in range(1, last)), f"{last:06d}.log"]
+
+
+def test_segment_that_is_packed_while_it_is_looked_for_is_read(grown, monkeypatch):
+    whole = [segment.sha256 for segment in segments.segments(grown.store)]
+    path, opened = segment_path(1), []
+    packed = zstandard.ZstdDecompressor().decompress(grown.store.read(f"{path}.zst"))
+    grown.store.write_new(path, [packed])  # as one that was killed before it took the plain one away
+    other, real = reopened(grown), os.open
+
+    def packing(name, *given, **options):
+        if name == os.path.basename(path) and not opened:
+            opened.append(name)
+            segments.tidy(other.store)
+        return real(name, *given, **options)
+
+    monkeypatch.setattr(os, "open", packing)
+    assert [segment.sha256 for segment in segments.segments(grown.store)] == whole
+    assert not grown.store.exists(path)
 
 
 def test_request_of_an_older_segment_still_has_its_one_result(grown):
