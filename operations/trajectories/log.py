@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from operations.trajectories.form import problem_of, problem_of_tools
+from operations.trajectories.roles import is_written
 from storage.schema.event_order import EventOrder
 
 FORMAT = 1
@@ -61,11 +62,11 @@ class EventLog:
     @property
     def tier(self) -> str:
         """`full` where all that the policy wrote, and that is something, has tokens with log-probabilities."""
-        return "full" if any(map(_written, self._events)) and not self.without_tokens() else "light"
+        return "full" if any(map(is_written, self._events)) and not self.without_tokens() else "light"
 
     def without_tokens(self) -> list[int]:
         """Returns the `seq` of each event that the policy wrote and that has no tokens with log-probabilities."""
-        return [e["seq"] for e in self._events if _written(e) and (e.get("tokens") or {}).get("logprobs") is None]
+        return [e["seq"] for e in self._events if is_written(e) and (e.get("tokens") or {}).get("logprobs") is None]
 
     def append(self, event: Mapping[str, Any]) -> int:
         """Adds an event, which is copied, and returns its `seq`.
@@ -119,7 +120,7 @@ class EventLog:
         """
         if why := self.why_light():
             raise LogProblem(f"the log is light: {why}; only a rollout engine that reports both can give them")
-        spans = [event["tokens"] for event in self._events if _written(event)]
+        spans = [event["tokens"] for event in self._events if is_written(event)]
         return [
             (token, counts, logprob)
             for span in spans
@@ -310,11 +311,6 @@ def canonical(value: object) -> str:
 
 def _is_format(said: Any) -> bool:  # noqa: ANN401 - what was given
     return type(said) is int and said == FORMAT
-
-
-def _written(event: Mapping[str, Any]) -> bool:
-    """Whether the policy wrote it."""
-    return event["kind"] in ("reasoning", "tool_call") or (event["kind"] == "text" and event["role"] == "assistant")
 
 
 def _next(chain: str, text: bytes) -> str:

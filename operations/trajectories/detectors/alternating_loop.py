@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from operations.trajectories.detectors.episode import Call, Episode
+from operations.trajectories.detectors.episode import Call, Episode, events_of
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls, quoted
-from operations.trajectories.detectors.identical_loop import waited
+from operations.trajectories.detectors.identical_loop import sees_else, waited
 
 TURNS = 3
 """Each of the two calls, that often. Twice each is a step back, which finds a way out as often as not."""
@@ -34,7 +34,7 @@ def _goes_on(streak: Sequence[Call], start: int, at: int) -> bool:
         near = call.near is not None and call.near == before.near
         return call.key != before.key and not near
     two = streak[at - 2]
-    return (two.key, two.outcome) == (call.key, call.outcome)
+    return (two.key, two.outcome) == (call.key, call.outcome) and not sees_else(two, call)
 
 
 def _found(run: Sequence[Call]) -> Iterator[Seen]:
@@ -42,14 +42,14 @@ def _found(run: Sequence[Call]) -> Iterator[Seen]:
         said = (
             f"{quoted(run[0].name)} and {quoted(run[1].name)} were called in turn, {len(run)} calls with two outcomes"
         )
-        yield Seen(tuple(sorted(seq for call in run for seq in call.seqs)), 1.0, said)
+        yield Seen(events_of(run), 1.0, said)
 
 
 DETECTOR = Detector(
     "alternating_loop",
-    1,
-    f"Two different calls in turn, at least {TURNS} times each, each time with the same arguments and outcomes, unless "
-    "one of them then brings another outcome that is no error. Calls that differ in form only are left to the rule for "
-    "near duplicates.",
+    2,
+    f"Two different calls in turn, at least {TURNS} times each, each time with the same arguments, outcomes and "
+    "observations, unless one of them then brings another outcome that is no error, or another observation. Calls that "
+    "differ in form only are left to the rule for near duplicates.",
     _look,
 )

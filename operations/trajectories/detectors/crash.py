@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from operations.trajectories.detectors.episode import Episode, Event, is_answer, is_mark
@@ -13,6 +14,9 @@ agent's or the runner's doing, and counts where the log says that the run failed
 
 LIMITS = ("max_turns", "max_steps", "max_iterations", "budget", "limit")
 """What stands in the reason of an end that was a limit's doing and no error."""
+
+_OF_RATE = re.compile(r"rate[\s_-]*limit")
+"""A limit of what the run used, and an error like any other."""
 
 STATED, INFERRED = 1.0, 0.8
 """Where the log has the error and says that the run failed; and where it says only one of them."""
@@ -42,7 +46,7 @@ def crashed(episode: Episode) -> bool:
 
 def is_failed(episode: Episode) -> bool:
     """Whether the log says that the run failed, and not by a limit."""
-    reason = (episode.end_reason or "").casefold()
+    reason = _OF_RATE.sub("", (episode.end_reason or "").casefold())
     return episode.state == "failed" and not any(word in reason for word in LIMITS)
 
 
@@ -63,9 +67,9 @@ def ending_error(episode: Episode) -> Event | None:
 
 DETECTOR = Detector(
     "crash",
-    1,
+    2,
     "The last thing that happened is an error of the agent, its model or what it runs on, which belongs to no "
-    "call; or the log says that the run failed, and not by a limit of turns or budget. A run that a person "
-    "cancelled is none.",
+    "call; or the log says that the run failed, and not by a limit of turns or budget. A limit of rate is an error. "
+    "A run that a person cancelled is none.",
     _look,
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from operations.trajectories.detectors.toolbox import tools_in
+from operations.trajectories.detectors.schemas import Schemas
+from operations.trajectories.detectors.toolbox import tools_of
 from operations.trajectories.detectors.words import bag, text_of, unpacked
 from operations.trajectories.log import EventLog, LogProblem, canonical
+from operations.trajectories.roles import is_aside, is_told
 
 Event = Mapping[str, Any]
 
@@ -48,12 +49,16 @@ class Call:
     """Its arguments as they stand in the log."""
     error: Mapping[str, Any] | None = None
     results: list[Event] = field(default_factory=list)
+    observed: list[Any] = field(default_factory=list)
+    """What the agent was told besides, after this call and before the next: of a screen, say."""
     key: bytes = b""
     """Equal for calls of one tool with the same arguments."""
     near: bytes | None = None
     """Equal for calls of one tool whose arguments differ in case, spacing, punctuation or the order of words only."""
     outcome: bytes | None = None
     """Equal for equal outcomes; None where nothing is known of it."""
+    view: bytes | None = None
+    """Equal where the same was observed; None where nothing was."""
 
     @property
     def arguments(self) -> Any:  # noqa: ANN401 - any JSON
@@ -106,10 +111,15 @@ class Episode:
         self.events: tuple[Event, ...] = tuple(log)
         self.state, self.end_reason = log.state, log.end_reason
         self.tools_given = tools is not None
-        self.tools = _tools_of(log, self.events) if tools is None else tools
+        self.tools = tools_of(log) if tools is None else tools
         self.budget = budget or Budget()
         self.asked = tuple(asked)
         self.answered = answered if answered and answered.strip() else None
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """The schemas of the tools."""
+        return Schemas(self.tools)
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -145,7 +155,7 @@ class Episode:
     @cached_property
     def answer_text(self) -> str | None:
         """What the agent answered in the end: in the log, else beside it. None where there is nothing."""
-        said = "\n".join(text_of(event["content"].get("value")) for event in self.answer).strip()
+        said = "\n".join(said_in(event) for event in self.answer).strip()
         return said or self.answered
 
     @property
@@ -171,15 +181,17 @@ class Episode:
         yield from self.asked
         for event in self.events:
             if event["kind"] == "text" and event["role"] in roles:
-                yield text_of(event["content"].get("value"))
+                yield said_in(event)
 
 
-def _tools_of(log: EventLog, events: Sequence[Event]) -> Mapping[str, Mapping[str, Any] | None] | None:
-    """Returns what the log says of the tools: at its head, else in its events."""
-    if log.tools is None:
-        return tools_in(events)
-    schemas = {name: tool.get("parameters") for name, tool in log.tools.items()}
-    return {name: schema if isinstance(schema, dict) else None for name, schema in schemas.items()}
+def events_of(calls: Iterable[Call]) -> tuple[int, ...]:
+    """Returns the events of some calls and their results, ascending."""
+    return tuple(sorted(seq for call in calls for seq in call.seqs))
+
+
+def said_in(event: Event) -> str:
+    """Returns what a text says."""
+    return text_of(event["content"].get("value"))
 
 
 def is_user(event: Event) -> bool:
@@ -193,8 +205,7 @@ def is_answer(event: Event) -> bool:
     """Whether it is something that the agent said to the user, and not a part of it to another part."""
     if event["kind"] != "text" or event["role"] != "assistant" or event.get("error"):
         return False
-    inner = "sidechain" in (event.get("attributes") or {})
-    return not inner and bool(text_of(event["content"].get("value")).strip())
+    return not is_aside(event) and bool(said_in(event).strip())
 
 
 def is_mark(event: Event) -> bool:
@@ -208,23 +219,23 @@ def is_mark(event: Event) -> bool:
 
 
 def _paired(events: Sequence[Event]) -> Iterator[Call]:
-    """Yields the calls; of several with one id, the first has the first result, and the last all that are left."""
-    calls: list[Call] = []
-    by_id: dict[str, list[Call]] = defaultdict(list)
-    results: dict[str, list[Event]] = defaultdict(list)
+    """Yields the calls, each with all results of its id and what was observed before the next."""
+    calls: dict[str, Call] = {}
+    results: list[Event] = []
+    last: Call | None = None
     for event in events:
         if event["kind"] == "tool_call":
             content = event["arguments"]
-            call = Call(event["seq"], event["name"], content["status"], content.get("value"), event.get("error"))
-            calls.append(call)
-            by_id[event["call_id"]].append(call)
+            last = Call(event["seq"], event["name"], content["status"], content.get("value"), event.get("error"))
+            calls[event["call_id"]] = last
         elif event["kind"] == "tool_result":
-            results[event["call_id"]].append(event)
-    for call_id, found in results.items():
-        made = by_id.get(call_id, ())
-        for place, result in enumerate(found if made else ()):
-            made[min(place, len(made) - 1)].results.append(result)
-    for call in calls:
+            results.append(event)
+        elif last is not None and is_told(event):
+            last.observed.append(event["output"].get("value"))
+    for result in results:  # a source may tell one before its call
+        if (call := calls.get(result["call_id"])) is not None:
+            call.results.append(result)
+    for call in calls.values():
         _finish(call)
         yield call
 
@@ -242,6 +253,8 @@ def _finish(call: Call) -> None:
     if said or call.error:
         error = call.error or {}
         call.outcome = _digest([said, error.get("kind"), error.get("code"), error.get("message")], call.seq)
+    if call.observed:
+        call.view = _digest(call.observed, call.seq)
 
 
 def _digest(value: Any, place: int) -> bytes:  # noqa: ANN401 - any JSON

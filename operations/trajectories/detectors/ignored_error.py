@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from operations.trajectories.detectors.crash import crashed
-from operations.trajectories.detectors.episode import Call, Episode, is_answer
+from operations.trajectories.detectors.episode import Call, Episode, is_answer, said_in
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls, quoted
-from operations.trajectories.detectors.outcomes import failure, words_of
+from operations.trajectories.detectors.outcomes import failure, values_of, words_of
 from operations.trajectories.detectors.speech import asks, promises, tells_of_trouble
 from operations.trajectories.detectors.words import leaves, text_of, tokens, unpacked
 
@@ -47,7 +47,7 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
 
 def _passed_over(episode: Episode, failed: Sequence[tuple[int, str]], text: str) -> Iterator[Seen]:
     later = _Later(episode)
-    troubled = [e["seq"] for e in episode.events if is_answer(e) and tells_of_trouble(_text(e))]
+    troubled = [e["seq"] for e in episode.events if is_answer(e) and tells_of_trouble(said_in(e))]
     last_trouble = max(troubled, default=-1)
     beside = not episode.answer  # the answer is kept beside the log, which is after all of it
     answer = set(tokens(text))
@@ -103,7 +103,7 @@ class _Later:
         return any(other.name != call.name and self._stands_for(other, call, answer) for other in later)
 
     def _stands_for(self, later: Call, failed: Call, answer: set[str]) -> bool:
-        asked, done = _values(failed), _values(later)
+        asked, done = values_of(failed), values_of(later)
         if asked == done or (len(asked) > 1 and asked <= done):
             return True
         told = {word for value in later.said for word in tokens(text_of(value)) if len(word) >= LONG or word.isdigit()}
@@ -159,15 +159,6 @@ def _lists(value: Any, depth: int) -> Iterator[list[Any]]:  # noqa: ANN401 - any
     elif isinstance(value, dict | list) and depth < LATER:
         for item in value.values() if isinstance(value, dict) else value:
             yield from _lists(item, depth + 1)
-
-
-def _values(call: Call) -> frozenset[str]:
-    given = call.arguments
-    return frozenset(" ".join(tokens(text_of([leaf]))) for leaf in leaves(given) if leaf is not None)
-
-
-def _text(event: Any) -> str:  # noqa: ANN401 - an event
-    return text_of(event["content"].get("value"))
 
 
 DETECTOR = Detector(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.detectors.episode import Call, Episode
+from operations.trajectories.detectors.episode import Call, Episode, events_of
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls, quoted
 from operations.trajectories.detectors.outcomes import brings_nothing, error_key, pieces
 
@@ -47,14 +47,14 @@ def _again(before: Call, call: Call, said: frozenset[str], seen: set[str]) -> bo
 def _found(run: list[Call]) -> Iterator[Seen]:
     if len(run) >= REPEATS and len({call.key for call in run}) >= SPELLINGS:
         said = f"{quoted(run[0].name)} was called {len(run)} times with the same words in other forms, without news"
-        yield Seen(tuple(sorted(seq for call in run for seq in call.seqs)), CONFIDENCE, said)
+        yield Seen(events_of(run), CONFIDENCE, said)
 
 
 DETECTOR = Detector(
     "near_duplicate_loop",
-    1,
+    2,
     f"At least {REPEATS} calls of one tool in a row whose arguments differ in case, spacing, punctuation or "
-    "the order of words only, of which each after the first brings nothing that the row had not brought. "
-    "Signs inside numbers and dates, and the signs that tell C from C++, count as words.",
+    "the order of words only, of which each after the first brings nothing that the row had not brought, as a result "
+    "or an observation. Signs inside numbers and dates, and the signs that tell C from C++, count as words.",
     _look,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from operations.trajectories.detectors.episode import Call, Episode
+from operations.trajectories.detectors.episode import Call, Episode, events_of
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, no_calls
-from operations.trajectories.detectors.outcomes import brings_nothing, error_key, is_substantial, pieces
+from operations.trajectories.detectors.outcomes import brings_nothing, error_key, is_substantial, pieces, values_of
 from operations.trajectories.detectors.words import leaves, text_of, tokens, unpacked
 
 CALLS = 5
@@ -71,7 +71,7 @@ def _found(run: Sequence[Call], named: _Named, news: Call | None = None) -> Iter
         said = (
             f"{len(run)} calls in a row, {len(different)} of them different, brought nothing that was not seen before"
         )
-        yield Seen(tuple(sorted(seq for call in run for seq in call.seqs)), CONFIDENCE, said)
+        yield Seen(events_of(run), CONFIDENCE, said)
 
 
 class _Named:
@@ -103,13 +103,9 @@ def _is_asked_for(run: Sequence[Call], named: _Named) -> bool:
     One call in so many as make a row may be another.
     """
     phrases = named.before(run[0].seq)
-    common = frozenset.intersection(*map(_values, run))
-    strange = [call for call in run if not (_values(call) - common) or not (_values(call) - common) <= phrases]
+    common = frozenset.intersection(*map(values_of, run))
+    strange = [call for call in run if not (values_of(call) - common) or not (values_of(call) - common) <= phrases]
     return len(strange) * CALLS <= len(run)
-
-
-def _values(call: Call) -> frozenset[str]:
-    return frozenset(" ".join(tokens(text_of([leaf]))) for leaf in leaves(call.arguments) if leaf is not None)
 
 
 def _phrases(text: str) -> set[str]:
@@ -119,8 +115,9 @@ def _phrases(text: str) -> set[str]:
 
 DETECTOR = Detector(
     "no_progress",
-    1,
-    f"At least {CALLS} different calls in a row that bring nothing which was not seen before: nothing at all, "
+    2,
+    f"At least {CALLS} different calls in a row that bring nothing which was not seen before, as a result or an "
+    "observation: nothing at all, "
     "an error that was met already, or what an earlier result said in full. Calls that go through things "
     "which the user or a result named are exempt, since there a negative answer is an answer; so are short "
     f"outcomes that are not negative, such as `ok`. Or at least {ROUND} such calls, made {ROUNDS} times each on "

@@ -43,18 +43,23 @@ def _says_failed(value: Any) -> bool:  # noqa: ANN401 - any JSON
 
 
 def brings_nothing(call: Call) -> bool:
-    """Whether every result of a call says that there is nothing: it is empty, or a short text with a negation.
+    """Whether all that is told after a call says that there is nothing: it is empty, or a short text with a negation.
 
     Null is no such answer: it is what a call returns that does something and has nothing to say.
     """
     own = words_of(call)
-    return all(_is_nothing(value, own) for value in call.said)
+    return all(_is_nothing(value, own) for value in (*call.said, *call.observed))
 
 
 def words_of(call: Call) -> frozenset[str]:
     """Returns the words of a call's arguments."""
     given = call.given if call.status == "unparsable" else call.arguments
     return frozenset(word for leaf in leaves(given) if leaf is not None for word in tokens(text_of([leaf])))
+
+
+def values_of(call: Call) -> frozenset[str]:
+    """Returns the values of a call's arguments, each as its words."""
+    return frozenset(" ".join(tokens(text_of([leaf]))) for leaf in leaves(call.arguments) if leaf is not None)
 
 
 def _is_nothing(value: Any, own: frozenset[str]) -> bool:  # noqa: ANN401 - any JSON
@@ -88,9 +93,9 @@ def _is_hollow(value: Any, own: frozenset[str]) -> bool:  # noqa: ANN401 - any J
 
 
 def pieces(call: Call) -> frozenset[str]:
-    """Returns what the results of a call say, in pieces: leaves of JSON and lines of text, in any order."""
+    """Returns what is told after a call, in pieces: leaves of JSON and lines of text, in any order."""
     found: set[str] = set()
-    for value in call.said:
+    for value in (*call.said, *call.observed):
         for leaf in leaves(unpacked(value)):
             text = leaf if isinstance(leaf, str) else repr(leaf)
             found.update(" ".join(line.casefold().split()) for line in text.split("\n"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from operations.trajectories.detectors.crash import crashed
-from operations.trajectories.detectors.episode import Call, Episode, is_answer, is_user
+from operations.trajectories.detectors.episode import Call, Episode, is_answer, is_user, said_in
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, quoted
 from operations.trajectories.detectors.speech import CUT, asks, breaks_off, promises
 from operations.trajectories.detectors.words import text_of
@@ -49,7 +49,7 @@ def _ended(episode: Episode) -> Iterator[Seen]:
 
 def _open_calls(episode: Episode) -> tuple[int, ...]:
     """Returns the calls without a result after which the agent said nothing more."""
-    last_said = max((e["seq"] for e in episode.events if is_answer(e) and not promises(_text(e))), default=-1)
+    last_said = max((e["seq"] for e in episode.events if is_answer(e) and not promises(said_in(e))), default=-1)
     return tuple(c.seq for c in episode.calls if not c.results and not c.error and c.seq > last_said)
 
 
@@ -61,7 +61,7 @@ def _answered_otherwise(episode: Episode) -> bool:
     if _holds_answer(calls[-1]):
         return True
     asked = max((e["seq"] for e in episode.events if is_user(e)), default=-1)
-    said = [e["seq"] for e in episode.events if e["seq"] > asked and is_answer(e) and not promises(_text(e))]
+    said = [e["seq"] for e in episode.events if e["seq"] > asked and is_answer(e) and not promises(said_in(e))]
     return bool(said) and all(_is_housekeeping(call) for call in calls if call.seq > said[-1])
 
 
@@ -82,10 +82,6 @@ def _is_cut(episode: Episode) -> bool:
     ends = [e for e in episode.events[episode.answer_seqs[0] :] if e["kind"] in ("turn_complete", "text")]
     reasons = [e.get("finish_reason") or (e.get("attributes") or {}).get("finish_reason") for e in ends]
     return any(str(reason).casefold() in CUT for reason in reasons if reason)
-
-
-def _text(event: Any) -> str:  # noqa: ANN401 - an event
-    return text_of(event["content"].get("value"))
 
 
 DETECTOR = Detector(

@@ -23,17 +23,42 @@ _DEEP = 20
 """Levels of schemas that are followed; a schema may name itself."""
 STEPS = 50_000
 """Parts of a schema that one call's arguments are held to: one out of a trace may unfold without an end."""
+STEPS_IN_ALL = 5_000_000
+"""Parts that all calls of an episode are held to, at ten times what 50,000 usual calls take."""
 
 Schema = Mapping[str, Any]
 
 
-def problem(value: Any, schema: Schema) -> str | None:  # noqa: ANN401 - any JSON
-    """Returns the first thing in which arguments are not what a schema asks for, or None.
+class Schemas:
+    """The schemas of an episode's tools; one that takes too long to hold to arguments is given up for good."""
 
-    Raises:
-        TooMuchToCheck: That takes more than `STEPS` to find out.
-    """
-    return next(_problems(value, schema, "", _Held(schema), 0), None)
+    def __init__(self, tools: Mapping[str, Schema | None] | None) -> None:
+        """`tools` are those that the agent had; None where they are not known."""
+        self._of = {name: schema for name, schema in (tools or {}).items() if schema is not None}
+        self._given_up: set[str] = set()
+        self._left = STEPS_IN_ALL
+
+    def __contains__(self, tool: object) -> bool:
+        """Whether the schema of a tool is known."""
+        return tool in self._of
+
+    def problem(self, tool: str, arguments: Any) -> str | None:  # noqa: ANN401 - any JSON
+        """Returns the first thing in which arguments are not what a tool takes whose schema is known, or None.
+
+        Raises:
+            TooMuchToCheck: That takes more than `STEPS` to find out, or did so for an earlier call of the tool.
+        """
+        if tool in self._given_up:
+            raise TooMuchToCheck
+        held = _Held(self._of[tool], min(STEPS, self._left))
+        given = held.left
+        try:
+            return next(_problems(arguments, held.root, "", held, 0), None)
+        except TooMuchToCheck:
+            self._given_up.add(tool)
+            raise
+        finally:
+            self._left -= given - max(0, held.left)
 
 
 class TooMuchToCheck(ValueError):
@@ -45,12 +70,12 @@ class _Held:
     """The schema that arguments are held to, and how much of it may still be looked at."""
 
     root: Schema
-    left: int = STEPS
+    left: int
 
     def step(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise TooMuchToCheck(f"more than {STEPS} parts of a schema")
+            raise TooMuchToCheck
 
 
 def _problems(value: Any, schema: Any, at: str, root: _Held, depth: int) -> Iterator[str]:  # noqa: ANN401 - any JSON

@@ -1,4 +1,4 @@
-"""What a log itself records of the tools that the agent had."""
+"""What a log itself says of the tools that the agent had."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from operations.trajectories.log import EventLog
+
 _WHERE = ("tool_definitions", "tools")
 """Attributes under which importers keep the definitions that a model was given."""
 
 _SCHEMAS = ("parameters", "inputSchema", "input_schema")
 """What providers call the schema of a tool's arguments."""
+
+
+def tools_of(log: EventLog) -> dict[str, Mapping[str, Any] | None] | None:
+    """Returns tool → JSON Schema of its arguments, as a log says at its head, else in its events; None if nowhere."""
+    if log.tools is None:
+        return tools_in(log)
+    schemas = {name: tool.get("parameters") for name, tool in log.tools.items()}
+    return {name: schema if isinstance(schema, Mapping) else None for name, schema in schemas.items()}
 
 
 def tools_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any] | None] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.detectors.episode import Episode
+from operations.trajectories.detectors.episode import Episode, events_of
 from operations.trajectories.detectors.finding import Detector, Seen, Unknown, quoted
 
 
@@ -17,7 +17,7 @@ def _look(episode: Episode) -> Iterator[Seen | Unknown]:
     needs = "tools" if episode.tools_given else None
     for call in episode.calls:
         if call.name is not None and call.name not in episode.tools:
-            yield Seen(tuple(sorted(call.seqs)), 1.0, f"there is no tool {quoted(call.name)}", needs=needs)
+            yield Seen(events_of([call]), 1.0, f"there is no tool {quoted(call.name)}", needs=needs)
     if nameless := sum(call.name is None for call in episode.calls):
         yield Unknown(f"the tools of {nameless} calls are not in the log")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.trajectories.detectors.schemas import TooMuchToCheck, problem
+from operations.trajectories.detectors.schemas import STEPS, TooMuchToCheck
 from operations.trajectories.detectors.words import unpacked
 from operations.trajectories.metrics.metric import Call, Episode, Measurement, Metric, key_of, known, share
-from operations.trajectories.metrics.schemas import STEPS
 
 _CALLS = "tool calls"
 _NO_CALLS = "no tool was called"
@@ -19,11 +18,11 @@ def _valid(call: Call, episode: Episode) -> bool | None:
     arguments = call.event["arguments"]
     if arguments["status"] == "unparsable":
         return False
-    schema = episode.schemas.get(call.name or "")
-    if schema is None or not known(arguments):
+    if call.name is None or call.name not in episode.schemas or not known(arguments):
         return None
+    given = unpacked(arguments.get("value")) if arguments["status"] == "value" else {}
     try:
-        return problem(unpacked(arguments.get("value")) if arguments["status"] == "value" else {}, schema) is None
+        return episode.schemas.problem(call.name, given) is None
     except TooMuchToCheck:
         return None
 
@@ -97,8 +96,8 @@ CALLS = (
         formula="Calls whose arguments are what the schema of their tool asks for, over calls of which that is known. "
         "Arguments that were no JSON count as wrong, the text of an object is that object, and an empty text is one "
         "without fields. A rule of a schema that is not understood counts as met.",
-        unknown="No tool was called, or of no call both arguments and schema are known. A schema that unfolds to more "
-        f"than {STEPS:,} parts counts as not known.",
+        unknown="No tool was called, or of no call both arguments and schema are known. A schema counts as not known "
+        f"from the first call on that it holds to more than {STEPS:,} of its parts, since it may name itself.",
         source="Tool-argument correctness, as agent benchmarks have it; the rule for what is unknown is ATK's.",
         measure=_valid_argument_rate,
     ),

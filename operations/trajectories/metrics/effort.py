@@ -9,20 +9,16 @@ from typing import Any
 
 from operations.trajectories.log import canonical
 from operations.trajectories.metrics.metric import Episode, Measurement, Metric, known
+from operations.trajectories.roles import is_written
 
 _OWN = "ATK's own definition."
-
-
-def is_own(event: Mapping[str, Any]) -> bool:
-    """Whether the agent wrote an event."""
-    return event["kind"] in ("reasoning", "tool_call") or (event["kind"] == "text" and event["role"] == "assistant")
 
 
 def _steps_to_answer(episode: Episode) -> Measurement:
     steps, answered, writing = 0, 0, False
     group: str | None = None
     for event in episode.log:
-        if is_own(event):
+        if is_written(event):
             goes_on = writing or (group is not None and event.get("group") == group)
             steps += not goes_on
             writing, group = True, event.get("group")
@@ -49,7 +45,7 @@ def _reasoning_share(episode: Episode) -> Measurement:
     thought = said = 0
     reasons = False
     for event in episode.log:
-        if not is_own(event):
+        if not is_written(event):
             continue
         content = event["arguments"] if event["kind"] == "tool_call" else event["content"]
         if event["kind"] == "reasoning":

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from operations.trajectories.detectors.schemas import Schema, Schemas
 from operations.trajectories.log import EventLog, canonical
-from operations.trajectories.metrics.schemas import JsonSchema, is_bounded
 
 Direction = Literal["higher", "lower", "neither"]
 """Which way is better. `neither` describes: it can be too much and too little."""
@@ -30,7 +30,7 @@ class Episode:
     """What metrics are taken of: a log, and what is known beside it."""
 
     log: EventLog
-    tools: Mapping[str, JsonSchema | None] | None = None
+    tools: Mapping[str, Schema | None] | None = None
     """Every tool that the agent had → what its arguments have to be, or None; None where the tools are not known."""
     reference: Sequence[str] | None = None
     """The tools of a way that is known to be good, in order."""
@@ -38,10 +38,9 @@ class Episode:
     """Figures that the source states of the whole episode, by its own names."""
 
     @cached_property
-    def schemas(self) -> Mapping[str, JsonSchema]:
-        """The schemas of the tools that can be checked."""
-        known = (self.tools or {}).items()
-        return {name: schema for name, schema in known if schema is not None and is_bounded(schema)}
+    def schemas(self) -> Schemas:
+        """The schemas of the tools."""
+        return Schemas(self.tools)
 
     @cached_property
     def calls(self) -> list[Call]:

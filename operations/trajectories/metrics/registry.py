@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from operations.trajectories.detectors.toolbox import tools_in
+from operations.trajectories.detectors.schemas import Schema
+from operations.trajectories.detectors.toolbox import tools_of
 from operations.trajectories.log import EventLog
 from operations.trajectories.metrics.calls import CALLS
 from operations.trajectories.metrics.effort import EFFORT
 from operations.trajectories.metrics.metric import Episode, Measurement, Metric
-from operations.trajectories.metrics.schemas import JsonSchema
 from operations.trajectories.metrics.sequences import SEQUENCES
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (*CALLS, *SEQUENCES, *EFFORT)}
@@ -22,7 +22,7 @@ class NoSuchMetric(ValueError):
 def measured(
     log: EventLog,
     *,
-    tools: Mapping[str, JsonSchema | None] | None = None,
+    tools: Mapping[str, Schema | None] | None = None,
     reference: Sequence[str] | None = None,
     stated: Mapping[str, float] | None = None,
     names: Iterable[str] = METRICS,
@@ -44,11 +44,3 @@ def measured(
         raise NoSuchMetric(f"there is no metric {unknown[0]!r}; there are {', '.join(METRICS)}")
     episode = Episode(log, tools_of(log) if tools is None else tools, reference, stated or {})
     return {name: METRICS[name].measure(episode) for name in wanted}
-
-
-def tools_of(log: EventLog) -> dict[str, JsonSchema | None] | None:
-    """Returns what a log itself says of the tools that the agent had: name → schema; None where it says nothing."""
-    if log.tools is None:
-        return tools_in(log)
-    schemas = {name: tool.get("parameters") for name, tool in log.tools.items()}
-    return {name: schema if isinstance(schema, Mapping) else None for name, schema in schemas.items()}

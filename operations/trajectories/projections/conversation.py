@@ -24,6 +24,7 @@ from operations.trajectories.projections.pieces import (
     role_of,
     text_of,
 )
+from operations.trajectories.roles import is_aside, is_told
 
 Kind = Literal["text", "reasoning", "call", "result"]
 
@@ -32,9 +33,6 @@ CUT_OFF = frozenset({"failed", "cancelled", "interrupted", "running"})
 
 _CUT_SHORT = frozenset({"length", "max_tokens", "model_length", "content_filter", "error", "failed", "interrupted"})
 """Reasons for which a model stopped before it was done, as providers name them."""
-
-_TOLD = frozenset({"environment", "message", "user"})
-"""Types of observations that were told to the agent, as is a text without a type; others are spans around it."""
 
 UNTRAINED = "no whole segment is the agent's, so nothing is to be trained on"
 """Why there is no row."""
@@ -218,13 +216,10 @@ class _Reader:
         self._add(said)
 
     def _observation(self, event: Mapping[str, Any]) -> None:
-        output, type_ = event["output"], event.get("type")
-        is_text = type_ is None and isinstance(output.get("value"), str)
-        told = output["status"] == "value" and (type_ in _TOLD or is_text)
-        if not told or event["input"]["status"] == "value":
+        if is_told(event):
+            self._add(Said(event, "text", "user", _joined(event["output"].get("value")), history=True))
+        else:
             self._losses.whole(event, "it is a span around the agent, and no message to it")
-            return
-        self._add(Said(event, "text", "user", _joined(output.get("value")), history=True))
 
     def _piece(self, event: Mapping[str, Any], piece: Piece, *, history: bool = False, left: str | None = None) -> None:
         if piece.problem is not None:
@@ -355,11 +350,6 @@ def _close(made: Conversation, log: EventLog, losses: Losses) -> None:
     del made.said[start:]
     made.turns = made.turns[:-1]
     made.placed = [(min(n, start), event) for n, event in made.placed]
-
-
-def is_aside(event: Mapping[str, Any]) -> bool:
-    """Whether it belongs to a sub-agent, which has a conversation of its own."""
-    return "sidechain" in (event.get("attributes") or {})
 
 
 def _beginning(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from operations.trajectories.log import EventLog, LogProblem
-from operations.trajectories.projections.conversation import UNTRAINED, Conversation, Said, conversation, is_aside
+from operations.trajectories.projections.conversation import UNTRAINED, Conversation, Said, conversation
 from operations.trajectories.projections.losses import Losses, LossReport
+from operations.trajectories.roles import is_aside
 
 WEIGHTS: Mapping[str, float] = {"text": 1.0, "reasoning": 1.0, "call": 2.0, "result": 0.0}
 """What a segment that the agent wrote counts in the loss. A call is worth more, since one wrong sign breaks it."""

@@ -52,11 +52,11 @@ def test_what_is_found_names_record_events_version_and_confidence(ran):
     answer = found(ran, batch_id=ran.looped_id)
     assert answer.message == f"3 findings in 6 Records of {ran.looped_id}."
     assert answer.findings[0].model_dump() == {
-        "finding_id": f"{ran.looped_id}.1/identical_loop.1/1-6",
+        "finding_id": f"{ran.looped_id}.1/identical_loop.2/1-6",
         "record_id": f"{ran.looped_id}.1",
         "case_id": "invoice-1",
         "detector": "identical_loop",
-        "rule_version": 1,
+        "rule_version": 2,
         "seqs": "1-6",
         "confidence": 1.0,
         "reason": "'lookup' was called 3 times in a row with the same arguments and outcome",
@@ -139,7 +139,7 @@ def test_an_issue_cites_findings_that_hold(ran):
     made = ran.call("store_diagnosis", round_id=ran.round_id, issues=[issue("loops", "refund-1", evidence_refs=refs)])
     stored = ran.state.get(Issue, made.issue_id)
     assert [(r.evidence_id, r.finding) for r in stored.evidence_refs] == [
-        (f"{ran.looped_id}.1", "identical_loop.1/1-6"),
+        (f"{ran.looped_id}.1", "identical_loop.2/1-6"),
         (f"{ran.looped_id}.1", "budget_blowup.1/3-5/calls=1"),
         (f"{ran.looped_id}.2", None),
     ]
@@ -148,15 +148,15 @@ def test_an_issue_cites_findings_that_hold(ran):
 @pytest.mark.parametrize(
     ("finding", "what_holds"),
     [
-        ("{id}.1/identical_loop.1/1-4", "it has identical_loop.1/1-6"),
-        ("{id}.1/identical_loop.2/1-6", "it has identical_loop.1/1-6"),
-        ("{id}.2/identical_loop.1/1-6", "identical_loop, version 1, finds nothing in it"),
+        ("{id}.1/identical_loop.2/1-4", "it has identical_loop.2/1-6"),
+        ("{id}.1/identical_loop.1/1-6", "it has identical_loop.2/1-6"),
+        ("{id}.2/identical_loop.2/1-6", "identical_loop, version 2, finds nothing in it"),
         ("{id}.1/unknown_tool.1/1-2", "cannot tell, since nothing says which tools the agent had"),
         ("{id}.1/budget_blowup.1/5-5/calls=9", "budget_blowup, version 1, finds nothing in it"),
         ("{id}.1/budget_blowup.1/5-5", "cannot tell, since no budget is stated"),
         ("{id}.1/it was bad", "a finding is named DETECTOR.VERSION/FIRST-LAST"),
         ("{id}.1/", "a finding is named DETECTOR.VERSION/FIRST-LAST"),
-        ("{id}.99/identical_loop.1/1-6", "has no such Record"),
+        ("{id}.99/identical_loop.2/1-6", "has no such Record"),
     ],
 )
 def test_a_finding_that_does_not_hold_is_refused_with_what_does(ran, finding, what_holds):

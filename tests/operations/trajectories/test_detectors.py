@@ -4,6 +4,7 @@ import pytest
 
 from operations.trajectories import EventLog
 from operations.trajectories.detectors import DETECTORS, Budget, Episode, detect
+from tests.support.logs import value
 from tests.support.trajectories import event, schema
 
 LOOKUP = {"lookup": schema({"q": "string"})}
@@ -90,6 +91,69 @@ TOLD = ("read", q("beta"), "Now beta tells of the missing key for the cellar")
 )
 def test_going_in_a_circle_without_news_is_no_progress(why, calls, stuck):
     assert ("no_progress" in found(*asked("Find the key.", *calls))) is stuck, why
+
+
+def shown(*presses, last=True):
+    """Returns calls that say no more than that they were made, each with what could be seen after it."""
+    made = [("user", "Go to the last entry.")]
+    for number, (tool, arguments, view) in enumerate(presses):
+        made += steps((tool, arguments, "Pressed the key on the page."))
+        made[-2:] = [[one[0], f"c{number}", *one[2:]] for one in made[-2:]]
+        if last or number < len(presses) - 1:
+            made.append(["screen", view])
+    return made
+
+
+def seen_in(events):
+    log = EventLog()
+    for one in events:
+        if one[0] == "screen":
+            said = {"input": {"status": "not_exported"}, "output": {"status": "value", "value": one[1]}}
+            log.append({"kind": "observation", "type": "environment", **said})
+        else:
+            log.append(event(list(one)))
+    log.end("completed")
+    results = detect(Episode(log))
+    return {r.detector for r in results if r.findings} - {"premature_end"}
+
+
+DOWN, UP = ("press", {"key": "Down"}), ("press", {"key": "Up"})
+
+
+@pytest.mark.parametrize(
+    ("why", "events", "stuck"),
+    [
+        ("each press shows another entry", shown(*((*DOWN, f"entry {n} of 99") for n in range(10))), set()),
+        ("nothing moves", shown(*((*DOWN, "entry 1 of 99") for _ in range(10))), {"identical_loop"}),
+        ("nothing moves to the end", shown(*((*DOWN, "entry 1") for _ in range(3)), last=False), {"identical_loop"}),
+        ("it moves at last", shown(*((*DOWN, "loading") for _ in range(5)), (*DOWN, "entry 1 of 99")), set()),
+        ("two keys, each time another", shown(*((*(DOWN, UP)[n % 2], f"entry {n}") for n in range(8))), set()),
+        (
+            "two keys to and fro",
+            shown(*((*(DOWN, UP)[n % 2], f"entry {n % 2}") for n in range(8))),
+            {"alternating_loop"},
+        ),
+        ("new pages by other keys", shown(*(("press", {"key": c}, f"what {c} opens") for c in "abcdefg")), set()),
+        ("other keys, one page", shown(*(("press", {"key": c}, "the same page") for c in "abcdefg")), {"no_progress"}),
+        (
+            "the same key in other letters",
+            shown(*(("press", {"key": c}, f"entry {n}") for n, c in enumerate(("down", "Down", "DOWN", "down ")))),
+            set(),
+        ),
+    ],
+)
+def test_a_loop_needs_that_nothing_changes_of_what_can_be_seen(why, events, stuck):
+    assert seen_in(events) == stuck, why
+
+
+def test_a_span_that_a_recorder_puts_around_calls_changes_nothing_for_the_agent():
+    events = shown(*((*DOWN, f"step {n}") for n in range(4)))
+    log = EventLog()
+    for one in events:
+        span = {"kind": "observation", "type": "CHAIN", "input": {"status": "not_exported"}}
+        log.append({**span, "output": value(one[1])} if one[0] == "screen" else event(list(one)))
+    log.end("completed")
+    assert {r.detector for r in detect(Episode(log)) if r.findings} >= {"identical_loop"}
 
 
 def test_retries_without_an_end_are_a_loop():
@@ -394,12 +458,23 @@ def test_an_error_after_which_something_came_out_well_ended_nothing():
         assert found_in["crash"] == ([((0,), 0.8)] if crashed else [])
 
 
-def test_a_limit_of_turns_is_no_crash():
+@pytest.mark.parametrize(
+    ("reason", "label"),
+    [
+        ("error_max_turns", "premature_end"),
+        ("token limit reached", "premature_end"),
+        ("RateLimitError: try again in 20 s", "crash"),
+        ("429: rate limit reached", "crash"),
+        ("rate_limit_exceeded", "crash"),
+        (None, "crash"),
+    ],
+)
+def test_a_limit_of_turns_is_no_crash_and_one_of_rate_is(reason, label):
     log = EventLog()
     log.append(event(["user", "Go."]))
-    log.end("failed", "error_max_turns")
+    log.end("failed", reason)
     names = [r.detector for r in detect(Episode(log)) if r.findings]
-    assert names == ["premature_end"]
+    assert names == [label]
 
 
 @pytest.mark.parametrize(

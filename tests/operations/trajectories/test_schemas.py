@@ -2,10 +2,16 @@
 
 import pytest
 
-from operations.trajectories.detectors import Episode, malformed_call
-from operations.trajectories.detectors.schemas import TooMuchToCheck, problem
+from operations.trajectories.detectors import Episode, malformed_call, schemas
+from operations.trajectories.detectors.schemas import Schemas, TooMuchToCheck
 from operations.trajectories.metrics.registry import measured
 from tests.support.logs import a_log, call, result, say, user
+
+ENDLESS = {"$defs": {"x": {"anyOf": [{"$ref": "#/$defs/x"}] * 10, "required": ["f"]}}, "$ref": "#/$defs/x"}
+
+
+def problem(arguments, schema):
+    return Schemas({"t": schema}).problem("t", arguments)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,30 @@ def test_tools_of_a_hostile_trace_stop_neither_rules_nor_metrics():
     log = a_log(user("go"), call("c", attributes={"tools": given}), result("c"), say("done"))
     assert malformed_call.DETECTOR(Episode(log)).status == "clean"
     assert measured(log, names=["valid_argument_rate"])["valid_argument_rate"].value == 1.0
+
+
+def test_a_schema_that_names_itself_is_held_to_what_is_there():
+    one = {"anyOf": [{"type": "string"}, {"items": {"$ref": "#/$defs/x"}, "type": "array"}, {"$ref": "#/$defs/not"}]}
+    nested = {"$defs": {"x": one, "not": {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}}}}
+    log = a_log(call("c", "find", arguments={"q": [["x"], {"a": ["y"]}]}), result("c"), say("done"))
+    tools = {"find": {**nested, "type": "object", "properties": {"q": {"$ref": "#/$defs/x"}}}}
+    assert measured(log, tools=tools, names=["valid_argument_rate"])["valid_argument_rate"].value == 1.0
+    assert malformed_call.DETECTOR(Episode(log, tools=tools)).status == "clean"
+
+
+def test_what_took_too_long_once_is_not_tried_again(monkeypatch):
+    held = Schemas({"t": ENDLESS, "u": {"required": ["f"]}})
+    for _ in range(2):
+        with pytest.raises(TooMuchToCheck):
+            held.problem("t", {})
+        monkeypatch.setattr(schemas, "_problems", None)
+    monkeypatch.undo()
+    assert held.problem("u", {}) == "f is missing"
+
+
+def test_all_calls_of_an_episode_together_have_a_bound(monkeypatch):
+    monkeypatch.setattr(schemas, "STEPS_IN_ALL", 4)
+    held = Schemas({"t": {"required": ["f"]}, "u": {}})
+    assert [held.problem("t", {"f": 1}) for _ in range(4)] == [None] * 4
+    with pytest.raises(TooMuchToCheck):
+        held.problem("u", {})
