@@ -7,7 +7,8 @@ read off an `Operation`; none of them repeats it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints
@@ -177,6 +178,22 @@ def operation(  # noqa: PLR0913 - an operation has that many sides
         )
 
     return define
+
+
+_REPEATED = 1_500
+"""Bytes of arguments that a refusal repeats in what leads on; longer ones are the caller's to repeat."""
+
+
+def repeated(arguments: Mapping[str, Any], *, but: Collection[str] = ()) -> dict[str, Any]:
+    """Returns those arguments that a further call of the same operation begins with, as far as they are short."""
+    found: dict[str, Any] = {}
+    room = _REPEATED
+    for name, value in arguments.items():
+        size = len(json.dumps([name, value], default=str))
+        if name not in but and size <= room:
+            found[name] = value
+            room -= size
+    return found
 
 
 def steps(*calls: NextCall) -> list[NextStep]:

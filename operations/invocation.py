@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from operations import mistakes
 from operations.confirming import Ask, NeedsConfirmation, NotConfirmed, leave_open
 from operations.context import Context
-from operations.definition import Effect, Operation, RequestT, ResponseT
+from operations.definition import Operation, RequestT, ResponseT, repeated
 from operations.execution.sweeping import sweep_dead
 from storage.errors import AtkError, NextCall
 from storage.masking import KEY_BYTES, Masker, PatternEngineMissing
@@ -35,6 +35,13 @@ class InvalidArguments(AtkError):
 
     operation: str
     problems: list[str]
+    given: dict[str, Any] = field(default_factory=dict)
+    """The arguments that nothing is wrong with, as far as they are short."""
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """The same call, so that only what is wrong has to be given again."""
+        return tuple(replace(call, arguments=self.given) for call in super().next)
 
     def __str__(self) -> str:
         """Each problem may have commas of its own, so semicolons stand between them."""
@@ -216,13 +223,13 @@ def _validated(operation: Operation[RequestT, ResponseT], arguments: Mapping[str
     try:
         return operation.request.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidArguments(operation=operation.name, problems=mistakes.problems(operation.request, error)) from None
+        wrong = {str(mistake["loc"][0]) for mistake in error.errors(include_url=False) if mistake["loc"]}
+        raise InvalidArguments(
+            operation=operation.name,
+            problems=mistakes.problems(operation.request, error),
+            given=repeated(arguments, but=wrong),
+        ) from None
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def is_reading(operation: Operation[Any, Any]) -> bool:
-    """Whether `operation` leaves everything as it is."""
-    return operation.effect is Effect.READ

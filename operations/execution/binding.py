@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations.context import Context
+from operations.definition import repeated
 from operations.execution import isolation, surrounding
 from operations.execution.adapters.process import agent_process
 from operations.execution.heading import UncommittedFiles, head_revision, require_head
@@ -85,7 +86,7 @@ class BoundRun:
             return self.wanted.dataset_id
         known = self.tx.state.all(Dataset)
         if len(known) != 1:
-            raise running.DatasetNotNamed.of([d.id for d in known])
+            raise running.DatasetNotNamed.of([d.id for d in known], repeated(self.context.call.arguments))
         return known[0].id
 
     def _as_planned(self, field: str, given: object, planned: object) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from storage.errors import AtkError, NextCall
 from storage.schema.batches import Batch, Spending
@@ -88,19 +88,23 @@ class DatasetNotNamed(AtkError):
     known: str
     newest: str
     """The dataset that was stored last; empty where there is none."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """The arguments of the call, as far as they are short."""
 
     @property
     def next(self) -> tuple[NextCall, ...]:
-        """Without any dataset, one is stored first."""
-        if self.newest:
-            return super().next
-        return (NextCall("store_dataset", supply={"source": "a file of Cases"}), NextCall("get_status"))
+        """Without any dataset, one is stored first; else the same call names the newest."""
+        if not self.newest:
+            return (NextCall("store_dataset", supply={"source": "a file of Cases"}), NextCall("get_status"))
+        run, *others = super().next
+        supply = {name: said for name, said in run.supply.items() if name not in self.given}
+        return (NextCall(run.tool, {**self.given, **run.arguments}, supply), *others)
 
     @classmethod
-    def of(cls, ids: Sequence[str]) -> DatasetNotNamed:
-        """Returns the refusal for a project with these datasets, oldest first."""
+    def of(cls, ids: Sequence[str], given: Mapping[str, Any]) -> DatasetNotNamed:
+        """Returns the refusal of a call with the arguments `given`, in a project with these datasets, oldest first."""
         known = f"{len(ids)}, the newest first: {', '.join(ids[:-6:-1])}" if ids else "none yet"
-        return cls(known=known, newest=ids[-1] if ids else "")
+        return cls(known=known, newest=ids[-1] if ids else "", given=dict(given))
 
 
 @dataclass(kw_only=True, eq=False)

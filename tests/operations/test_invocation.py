@@ -2,7 +2,8 @@
 
 import pytest
 
-from operations.invocation import FolderMissing, InvalidArguments, invoke, is_reading
+from operations.definition import Effect
+from operations.invocation import FolderMissing, InvalidArguments, invoke
 from operations.registry import all_operations
 from storage.errors import AtkError
 from storage.schema.candidates import Candidate
@@ -57,6 +58,10 @@ def test_malformed_arguments_are_refused_by_name_and_change_nothing(name, target
         assert error.code == "invalid_arguments"
         assert error.facts["operation"] == name
         assert field in str(error)
+        (again,) = error.next
+        assert again.tool == name
+        assert again.arguments == {k: v for k, v in {"project_path": target.root, **good}.items() if k != field}
+        assert set(again.supply) == {"arguments"}
     for field in good:
         error = target_refusal(target, name, {k: v for k, v in good.items() if k != field})
         (problem,) = error.facts["problems"]
@@ -85,6 +90,15 @@ def test_unknown_field_is_answered_with_the_closest_known_one(target):
 )
 def test_unknown_field_of_a_part_is_answered_with_the_parts_closest_one(target, operation, arguments, told):
     assert told in str(target.refusal(operation, **arguments))
+
+
+def test_what_leads_on_from_a_refusal_repeats_what_is_short_and_masks_it(target):
+    key = "sk-ant-" + "a1B2c3D4" * 12
+    error = target.refusal("store_dataset", source=f"{key}.csv", record_ids=["x" * 2_000], group_by="colour")
+    assert error.code == "invalid_arguments"
+    (again,) = error.next
+    assert again.arguments.keys() == {"project_path", "source"}
+    assert key not in str(error.next)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 10**5000], ids=["nan", "infinity", "digits"])
@@ -206,6 +220,7 @@ def test_refused_call_does_not_spend_its_request_id(at):
 
 
 def test_every_writing_operation_takes_a_request_id_or_is_idempotent():
-    without = {n for n, o in OPERATIONS.items() if "request_id" not in o.request.model_fields and not is_reading(o)}
+    writing = {name: made for name, made in OPERATIONS.items() if made.effect is not Effect.READ}
+    without = {name for name, made in writing.items() if "request_id" not in made.request.model_fields}
 
     assert without == {"wait_for_batch", "stop_batch", "try_case", "render_assessment_html", "render_round_report"}

@@ -13,7 +13,8 @@ from tests.operations.catalog.test_guards_of_rounds import analysis_only, edited
 READY = {"command": ["sh", "agent.sh"], "external_effects": [], "allowed_paths": ["prompt.txt"]}
 R = {"round_id": "{round_id}"}
 RUN = {**R, "wait_seconds": 0}
-HEAD = {"revision_commit": "{commit}", "wait_seconds": 0}
+WHICH = {"revision_commit": "{commit}"}
+HEAD = {**WHICH, "wait_seconds": 0}
 SIDES = {**R, "left_assessment_id": "{left_assessment_id}", "right_assessment_id": "{right_assessment_id}"}
 JUDGE = {"batch_id": "{batch_id}", "evaluation_spec": SPEC, "judger": EXACT}
 CLIENT = {"batch_id": "{batch_id}", "evaluation_spec": SPEC, "judger": {"method": "client"}}
@@ -145,7 +146,7 @@ GUARDS = [
     Guard("run_evaluation", "blank", "not_runnable", HEAD, analysis_only),
     Guard("run_evaluation", "blank", "unprotected_effects", HEAD, unprotected, {"names": ["mail"]}),
     Guard("run_evaluation", "initialized", "dataset_not_named", HEAD),
-    Guard("run_evaluation", "stored", "dataset_not_named", HEAD, second_dataset),
+    Guard("run_evaluation", "stored", "dataset_not_named", HEAD, second_dataset, {"given": WHICH}),
     Guard("run_evaluation", "stored", "unknown_object", {**HEAD, "dataset_id": "dataset-1-none"}),
     Guard("run_evaluation", "stored", "unknown_object", {"round_id": "round-1-none"}),
     Guard("run_evaluation", "stored", "revision_mismatch", {}),
