@@ -22,6 +22,13 @@ _AFTER = {
     "paused": "transition_round with action resume goes on with it",
 }
 
+_OVER = {
+    "rollback_to": (
+        "it is over; git revert takes its commits back, the newest first (git log --grep ATK-Round has them)"
+    ),
+}
+"""The way on from a Round that is over, by step, where it is not another Round."""
+
 _OPEN_OR_PAUSED = ("analysis_only", "ready", "optimizing", "finalizing", "paused")
 _ENDED_EARLY = ("closed_without_adoption", "abandoned")
 _KEPT = ("completed", "completed_with_override")
@@ -248,7 +255,7 @@ def require_unconfigured(project: Project) -> None:
 
 def require_status(value: Round, step: str, *needed: str) -> None:
     """Refuses a Round that is in none of the `needed` states, or that is without a baseline."""
-    way_on = _AFTER.get(value.status, "it is over; create_round begins another")
+    way_on = _AFTER.get(value.status) or _OVER.get(step, "it is over; create_round begins another")
     if value.without_baseline and value.status == "analysis_only":
         raise RoundWithoutBaseline(
             round_id=value.id, status=value.status, step=step, needed=sorted(needed), way_on=way_on

@@ -16,6 +16,7 @@ C = {**R, "candidate_id": "{candidate_id}"}
 PREPARE = {**R, "primary_issue_id": "{issue_id}"}
 CANCEL = {**C, "reason": "because"}
 DECIDE = {**C, "reason": "because"}
+REVERTED = "it is over; git revert takes its commits back, the newest first (git log --grep ATK-Round has them)"
 BACK = {**R, "target_commit": "{commit}", "reason": "because"}
 
 
@@ -184,6 +185,7 @@ GUARDS = [
     Guard("decide_candidate", "compared", "resource_busy", {**DECIDE, "action": "keep"}, clashing),
     Guard("rollback_to", "kept", "unknown_object", {**BACK, "round_id": "round-1-none"}),
     Guard("rollback_to", "diagnosed", "wrong_round_status", BACK),
+    Guard("rollback_to", "completed", "wrong_round_status", BACK, facts={"status": "completed", "way_on": REVERTED}),
     Guard("rollback_to", "completed", "wrong_round_status", BACK),
     Guard("rollback_to", "frozen", "no_such_checkpoint", BACK, facts={"checkpoints": []}),
     Guard("rollback_to", "kept", "no_such_checkpoint", {**BACK, "target_commit": "f" * 40}),
