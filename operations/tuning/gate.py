@@ -302,7 +302,7 @@ def _by_counts(question: GateQuestion, evidence: _Evidence) -> _Finding:
     fixed = evidence.primary.lists.fixed
     if shortfall := _shortfall(question, fixed, evidence.targets.intersection(fixed), evidence.primary.delta or 0.0):
         return "no_effect", (shortfall,)
-    return "pass", (f"{reasons.more_passes(fixed)}, among them {reasons.named(fixed)}, and none passes less often.",)
+    return "pass", (f"{reasons.more_passes(fixed)} ({reasons.named(fixed)}), and none passes less often.",)
 
 
 def _saves_enough(measured: Efficiency) -> bool:
@@ -382,6 +382,8 @@ def _limitations(question: GateQuestion, evidence: _Evidence) -> tuple[str, ...]
     """Returns what the result does not say."""
     found = [
         f"{counted(len(c.excluded), 'Case')} left out of {n}, which applies on neither side."
+        if c.facts
+        else f"{n} applies to no Case on either side, so the result says nothing of it."
         for n, c in evidence.comparisons.items()
         if c.excluded
     ]

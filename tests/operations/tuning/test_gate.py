@@ -270,6 +270,7 @@ class TestCounts:
     def test_one_repaired_target_and_nothing_lost_passes(self):
         result = self.ask({"t0": runs(1, 1)})
         assert result.result == "pass"
+        assert result.reasons == ("1 Case passes more often (t0), and none passes less often.",)
         assert result.statistics.alpha_left == pytest.approx(0.05)
 
     def test_one_lost_pass_is_a_regression(self):
@@ -296,6 +297,12 @@ class TestCounts:
         result = self.ask({"t0": runs(1, 1)}, more=more)
         assert result.result == "pass"
         assert any("left out of optional" in x for x in result.limitations)
+
+    def test_a_required_dimension_that_applies_to_nothing_is_said_to_be_left_open(self):
+        nothing = dict.fromkeys(self.left, (N,))
+        result = self.ask({"t0": runs(1, 1)}, more={"optional": (nothing, nothing)})
+        assert result.result == "pass"
+        assert "optional applies to no Case on either side, so the result says nothing of it." in result.limitations
 
     def test_what_applies_on_one_side_blocks(self):
         some = {c: runs(1, 1) for c in self.left}
