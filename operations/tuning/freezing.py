@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from storage.schema.rounds import Budget, Plan, Repeatability, Replay, ReplayPre
 
 DEFAULT_REPEATS = 5
 IN_PLACE: Replay = "in_place"
+_SHOWN = 5
+"""How many of the names that a field can have a refusal tells."""
 ValueT = TypeVar("ValueT")
 
 
@@ -173,7 +175,8 @@ def make_plan(given: Mapping[str, Any], stored: Stored) -> Plan:
     dimensions = stored.spec.dimensions
     primary = choices.take("primary_dimension", dimensions[0])
     required = tuple(choices.take("required_dimensions", list(dimensions)))
-    _known(where, "required_dimensions", (primary, *required), dimensions)
+    _known(where, "primary_dimension", [primary], dimensions)
+    _known(where, "required_dimensions", required, dimensions)
     budget = _budget(choices, where, len(issues), len(case_ids), len({*protection, *every_target}), incremental, final)
     if not choices.take("commit_authorized", True):  # noqa: FBT003 - a default, not a flag
         problem = "is false, and keeping a candidate is a commit"
@@ -305,10 +308,13 @@ def _budget(  # noqa: PLR0913, PLR0917 - what a budget follows from
     return Budget(executions=executions, candidates=candidates)
 
 
-def _known(where: str, name: str, given: Sequence[str], allowed: Iterable[str]) -> None:
+def _known(where: str, name: str, given: Sequence[str], allowed: Collection[str]) -> None:
     known = set(allowed)
     strangers = [value for value in given if value not in known]
     if strangers:
-        raise PlanInvalid(round_id=where, field=name, given=strangers, problem="names what is not there")
-    if len(set(given)) != len(given) and name != "required_dimensions":
+        there = ", ".join(list(dict.fromkeys(allowed))[:_SHOWN]) or "nothing"
+        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        problem = f"names what it cannot; it can name {there}{more}"
+        raise PlanInvalid(round_id=where, field=name, given=strangers, problem=problem)
+    if len(known.intersection(given)) != len(given):
         raise PlanInvalid(round_id=where, field=name, given=list(given), problem="names something twice")

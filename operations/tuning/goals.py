@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,7 +56,7 @@ def settled(plan: Plan, given: Mapping[str, Any], stored: Stored) -> Plan:
             "efficiency_metric": metric,
             "min_efficiency_delta": given.get("min_efficiency_delta") or 0.0,
             "metric_limits": limits,
-            "metric_sources": _sources(where, [*limits, *([metric] if metric else [])], stored),
+            "metric_sources": _sources(where, limits, metric, stored),
             "required_loaded_component_ids": tuple(loaded),
             "screening_case_ids_by_issue": screening,
             "defaults": (*defaults, *left_out),
@@ -93,17 +93,18 @@ def _limits(where: str, given: Mapping[str, Any]) -> dict[str, MetricLimit]:
     return found
 
 
-def _sources(where: str, wanted: Sequence[str], stored: Stored) -> dict[str, str]:
+def _sources(where: str, limits: Collection[str], objective: str | None, stored: Stored) -> dict[str, str]:
     """Returns who measures each metric; one that only the agent itself reports cannot decide anything."""
     found = {}
-    for metric in dict.fromkeys(wanted):
+    for metric in dict.fromkeys([*limits, *([objective] if objective else [])]):
         declared = stored.project.metric_sources.get(metric)
         if metric != "duration_seconds" and declared is None:
             problem = (
                 "relies on a metric that only the agent reports: name an independent collector in the project's "
                 "metric_sources (initialize_project with revise: true), or rely on duration_seconds, which ATK measures"
             )
-            raise PlanInvalid(round_id=where, field="metric_limits", given=[metric], problem=problem)
+            field = "metric_limits" if metric in limits else "efficiency_metric"
+            raise PlanInvalid(round_id=where, field=field, given=[metric], problem=problem)
         found[metric] = declared.source if declared is not None else SUPERVISOR
     return found
 

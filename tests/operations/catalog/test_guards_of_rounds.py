@@ -134,7 +134,7 @@ GUARDS = [
             ("target_case_ids_by_issue", {"{issue_id}": ["crash-1"]}, "target_case_ids_by_issue.{issue_id}"),
             ("target_case_ids_by_issue", {"{issue_id}": []}, "target_case_ids_by_issue.{issue_id}"),
             ("required_dimensions", ["beauty"], None),
-            ("primary_dimension", "beauty", "required_dimensions"),
+            ("primary_dimension", "beauty", None),
             ("allowed_paths", [], None),
             ("commit_authorized", False, None),
             ("budget", {"executions": 5}, "budget.executions"),

@@ -150,6 +150,7 @@ def test_metrics_are_taken_from_whom_the_project_names_and_durations_from_the_su
         ({"metric_limits": {"duration_seconds": {"ratio": -1}}}, "metric_limits.duration_seconds"),
         ({"objective": "efficiency"}, "efficiency_metric"),
         ({"efficiency_metric": "cost"}, "efficiency_metric"),
+        ({"objective": "efficiency", "efficiency_metric": "cost"}, "efficiency_metric"),
         ({"required_loaded_component_ids": ["prompt"]}, "required_loaded_component_ids"),
     ],
 )
