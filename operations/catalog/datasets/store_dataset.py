@@ -349,6 +349,8 @@ def _answer(  # noqa: PLR0913, PLR0917 - what there is to say of a dataset
     rounds: Sequence[str] = (),
 ) -> StoreDatasetResponse:
     number = counted(cases.case_count, "Case")
+    if cases.case_count > len(read.first):
+        number += f", of which case_ids names the first {len(read.first)}"
     made = cases if isinstance(cases, RecordCases) else None
     divided = division.warnings(cases.usage_counts) if division else []
     if dataset is not None:

@@ -59,6 +59,14 @@ def test_a_trace_becomes_a_case_that_knows_where_it_came_from(imports, send):
     assert read.value["record_id"] == f"{batch_id}.2"
 
 
+@pytest.mark.parametrize(("count", "told"), [(10, ""), (11, ", of which case_ids names the first 10")])
+def test_where_not_all_cases_are_named_the_message_says_so(imports, send, count, told):
+    batch_id = send(*(trace(n) for n in range(1, count + 1)))
+    made = imports.call("store_dataset", batch_id=batch_id, preview=True)
+    assert made.case_ids == [f"t-{n}" for n in range(1, 11)]
+    assert made.message == f"{batch_id} gives {count} Cases{told}. Nothing was stored."
+
+
 def test_a_selection_becomes_a_dataset(imports, send):
     batch_id = send(*(trace(n) for n in range(1, 9)))
     kept = imports.call("find_records", batch_id=batch_id, tags=["odd"], store_selection=True)
