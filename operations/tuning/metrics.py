@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from operations.statistics.paired import RatioEstimate, paired_log_ratio
 from operations.tuning.questions import FIXED_ALPHA, LEAST_UNITS, Groups, unit_of
+from operations.wording import counted
 from storage.schema.evidence import EvidenceRecord
 from storage.schema.rounds import MetricLimit, Rule
 from storage.schema.validations import Answer, MetricStatistics
@@ -128,9 +129,10 @@ def open_limit(found: MetricStatistics) -> str:
 
 def missing(found: MetricStatistics) -> str:
     """Returns the sentence for figures that are missing on a side, or that nobody independent measured."""
+    lacking = counted(round(found.n / found.coverage) - found.n, "Case") if found.coverage else "all Cases"
     return (
-        f"The {found.metric} of {round(found.n / found.coverage) - found.n if found.coverage else 'all'} Cases is not "
-        f"known on both sides: every attempt needs a figure of which the Record names {found.source} as its source."
+        f"The {found.metric} of {lacking} is not known on both sides: every attempt needs a figure of which the Record "
+        f"names {found.source} as its source."
     )
 
 
