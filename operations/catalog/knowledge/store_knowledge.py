@@ -150,16 +150,12 @@ def _compared(validations: Sequence[Validation], state: State) -> Iterator[str]:
 
 def _groups_of_records(given: KnowledgeGiven, context: Context, state: State) -> Iterator[str]:
     """Yields the source groups of the Records that a lesson names, which have to be there and to be seen."""
-    by_batch: dict[str, set[str]] = {}
-    for field in ("evidence_refs", "contrary_refs"):
-        names = getattr(given, field)
-        for name in names:
-            by_batch.setdefault(name.rpartition(".")[0], set()).add(name)
-        known = {name for batch_id in by_batch for name in _records(batch_id, context, state)}
-        knowledge.require_known(field, names, known)
-    for batch_id, names in by_batch.items():
-        found = _records(batch_id, context, state)
-        yield from dict.fromkeys(group for name in names if (group := found[name]) is not None)
+    named = {"evidence_refs": given.evidence_refs, "contrary_refs": given.contrary_refs}
+    batch_ids = dict.fromkeys(name.rpartition(".")[0] for names in named.values() for name in names)
+    group_of = {name: group for batch_id in batch_ids for name, group in _records(batch_id, context, state).items()}
+    for field, names in named.items():
+        knowledge.require_known(field, names, group_of)
+        yield from (group for name in names if (group := group_of[name]) is not None)
 
 
 def _records(batch_id: str, context: Context, state: State) -> dict[str, str | None]:
