@@ -191,7 +191,8 @@ def _read(ended: Outcome, mask: Callable[[str], str]) -> Judgement:
     if ended.end != "exited" or ended.exit_code != 0:
         how = f"ended as {ended.end}" if ended.end != "exited" else f"ended with exit code {ended.exit_code}"
         return Judgement("unknown", f"The judging command {how}.")
-    last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "")
+    # By line feeds alone: JSON may hold other ends of lines, such as U+2028, within a text.
+    last = next((line for line in reversed(ended.output.split("\n")) if line.strip()), "")
     try:
         said = json.loads(last)
         verdict, reason = said["verdict"], said.get("reason", "")
