@@ -204,7 +204,7 @@ def _outcomes(project: Project, state: State, value: Round, validation: Validati
 
 def _badness(outcome: CaseOutcome) -> tuple[int, float]:
     """Orders regressions by how much was lost, then what is unknown, then failures, then the rest."""
-    order = {"regressed": 0, "unknown": 1, "failing": 2, "mixed": 3, "fixed": 4, "passing": 5}
+    order = {"regressed": 0, "unknown": 1, "failing": 2, "mixed": 3, "fixed": 4, "passing": 5, "not_applicable": 6}
     return order[outcome.move], outcome.difference or 0.0
 
 

@@ -10,7 +10,7 @@ from storage.schema.validations import GateStatistics, Result
 
 Mark = Literal["pass", "fail", "unknown", "not_applicable"]
 Role = Literal["target", "protected", "holdout", "other"]
-Move = Literal["regressed", "fixed", "mixed", "failing", "passing", "unknown"]
+Move = Literal["regressed", "fixed", "mixed", "failing", "passing", "unknown", "not_applicable"]
 
 MOVES: dict[Move, str] = {
     "regressed": "passes less often",
@@ -19,6 +19,7 @@ MOVES: dict[Move, str] = {
     "failing": "still fails",
     "passing": "still passes",
     "unknown": "not known",
+    "not_applicable": "does not apply",
 }
 """What a move is called. A Case that passes less often is no proof of harm where the agent varies."""
 
@@ -57,7 +58,7 @@ class CaseOutcome:
         """What happened to the Case. It is `mixed` where both sides pass and fail alike often."""
         change = self.difference
         if change is None:
-            return "unknown"
+            return "not_applicable" if {*self.left, *self.right} == {"not_applicable"} else "unknown"
         if change:
             return "regressed" if change < 0 else "fixed"
         return "passing" if self.left_rate == 1 else "failing" if self.left_rate == 0 else "mixed"

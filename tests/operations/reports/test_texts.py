@@ -10,6 +10,7 @@ import pytest
 from operations.reports import documents
 from operations.reports.gathering import round_report
 from operations.reports.judged import assessment_report
+from operations.reports.model import MOVES, CaseOutcome
 from operations.reports.pages import assessment_pages, round_pages
 from operations.reports.texts import markdown, visible
 from storage.schema.assessments import Assessment
@@ -99,8 +100,32 @@ def test_twelve_repeats_are_shown_one_by_one_and_more_are_counted(reports):
     assert "| 2✓ 11✗ |" in documents.as_markdown(report)
 
 
+def test_under_the_counts_rule_no_question_looks_as_if_it_had_been_asked(reports):
+    (about,) = (c for c in reports[0].comparisons if c.mode == "final")
+    counts = about.statistics.model_copy(update={"rule": "counts"})
+    found = dataclasses.replace(reports[0], comparisons=(dataclasses.replace(about, statistics=counts),))
+    page = pages.read(dict(round_pages(found))["report.html"])
+    answers = [row.all("td")[1].text for row in page.all("tr") if "data-question" in row.attributes]
+    assert answers == ["not asked"] * len(counts.questions)
+    assert documents.as_markdown(found).count("| not asked |") == len(counts.questions)
+
+
 def test_a_page_without_a_drawn_row_has_no_empty_picture(reports):
     (about,) = (c for c in reports[0].comparisons if c.mode == "final")
     none = about.statistics.model_copy(update={"questions": ()})
     bare = dataclasses.replace(reports[0], comparisons=(dataclasses.replace(about, statistics=none, outcomes=()),))
     assert pages.read(dict(round_pages(bare))["report.html"]).all("svg") == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "move"),
+    [
+        (("not_applicable",) * 2, ("not_applicable",) * 2, "not_applicable"),
+        (("not_applicable", "not_applicable"), ("not_applicable", "unknown"), "unknown"),
+        (("unknown",), ("pass",), "unknown"),
+        (("pass", "not_applicable"), ("pass", "not_applicable"), "passing"),
+    ],
+)
+def test_what_does_not_apply_is_not_called_unknown(left, right, move):
+    outcome = CaseOutcome(case_id="a", dimension="tone", role="other", left=left, right=right)
+    assert (outcome.move, move in MOVES) == (move, True)
