@@ -21,6 +21,9 @@ _TABLE = re.compile(rb"0x[0-9a-f]{12,16}-0x[0-9a-f]{12,16}-[0-9a-f]{8}\.ref\n")
 _HEADERS = {b"\x01": 24, b"\x02": 28}
 """The version of a table, which is its fifth byte, and how many bytes come before its first block."""
 
+_MOST = 1 << 16
+"""Bytes that are looked at of a table and of its log: one that adds a ref is smaller."""
+
 
 def stack_lock(folder: str) -> str:
     """Returns the path at which Git locks all refs of a folder that keeps them as reftables."""
@@ -33,24 +36,24 @@ def additions(lock: str, *signs: bytes) -> list[bytes]:
     Git writes the table first, and then the list of all that were there and of this one into the lock. A table that is
     named in the lock and is not there is nobody's to come: a power cut took it.
     """
-    folder = os.fsencode(os.path.dirname(lock))
-    try:
-        with open(os.path.join(folder, b"tables.list"), "rb") as file:
-            listed = file.read()
-        with open(lock, "rb") as file:
-            added = file.read()[len(listed) :]
-    except (FileNotFoundError, NotADirectoryError):
+    folder = os.path.dirname(lock)
+    paths = (os.path.join(folder, "tables.list"), lock)
+    if not all(os.path.isfile(x) and not os.path.islink(x) for x in paths):
         return []
-    lost = _TABLE.fullmatch(added) and not os.path.lexists(os.path.join(folder, added.rstrip(b"\n")))
+    with open_plain(paths[0]) as file:
+        listed = file.read()
+    with open_plain(lock) as file:
+        added = file.read()[len(listed) :]
+    lost = _TABLE.fullmatch(added) and not os.path.lexists(os.path.join(os.fsencode(folder), added.rstrip(b"\n")))
     names = [*(x + b"\n" for x in _tables_with(folder, signs)), *([added] if lost else [])]
     return [listed, *(listed + x for x in names)]
 
 
-def _tables_with(folder: bytes, signs: Sequence[bytes]) -> Iterator[bytes]:
-    for name in sorted(os.listdir(folder)):
+def _tables_with(folder: str, signs: Sequence[bytes]) -> Iterator[bytes]:
+    for name in map(os.fsencode, sorted(os.listdir(folder))):
         if _TABLE.fullmatch(name + b"\n"):
-            with open(os.path.join(folder, name), "rb") as file:
-                table = file.read()
+            with open_plain(os.path.join(folder, os.fsdecode(name))) as file:
+                table = file.read(_MOST)
             if any(sign in part for part in (table, _log(table)) for sign in signs):
                 yield name
 
@@ -61,7 +64,7 @@ def _log(table: bytes) -> bytes:
     if table[start : start + 1] != b"g":
         return b""
     try:
-        return zlib.decompressobj().decompress(table[start + 4 :])
+        return zlib.decompressobj().decompress(table[start + 4 :], _MOST)
     except zlib.error:
         return b""
 

@@ -115,6 +115,14 @@ def test_a_lock_from_before_the_announcement_stays_and_refuses_it(case):
     assert (refusal.value.path, case.locks()) == (lock, [lock])
 
 
+def test_a_pipe_in_the_place_of_the_lock_is_named_and_waited_for_by_nobody(case):
+    lock = os.path.join(case.stacks[0], "tables.list.lock")
+    os.mkfifo(lock)
+    with pytest.raises(GitLocked, match="no regular file"):
+        hold(case.git, REF, case.commit, intent_time_ns=effects.ALL_OURS)
+    assert os.path.lexists(lock)
+
+
 def test_no_update_of_ours_locks_the_tables_themselves(case):
     """A child that is killed while it makes several tables one would leave a lock on each of them."""
     before = len(case.read(case.stacks[0]).splitlines())
