@@ -7,6 +7,7 @@ object ids; paths travel as bytes, ended by NUL, over standard input and output.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import signal
@@ -14,14 +15,26 @@ import subprocess  # noqa: TID251 - for PIPE and TimeoutExpired; the process its
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
-from storage.git.failures import CorruptRepository, GitMissing, GitSyncFailed, GitTimedOut, UnsafeOwner, failure, locked
+from storage.git.failures import (
+    CorruptRepository,
+    GitFailed,
+    GitMissing,
+    GitSyncFailed,
+    GitTimedOut,
+    UnsafeOwner,
+    failure,
+    locked,
+)
 
 if TYPE_CHECKING:
     from git.cmd import Git as Command
+
+    from storage.errors import AtkError
 
 ENVIRONMENT = {
     "LC_ALL": "C",
@@ -243,13 +256,17 @@ class Git:
 
         Raises:
             CorruptRepository: The object is missing or cannot be read.
+            AtkError: Git ended, or was ended; the subclass says why.
         """
         if self._reader is None:
             self._reader = self._start(("cat-file", "--batch"), subprocess.PIPE, _Call(self.root))
         reader = self._reader
-        reader.stdin.write(object_id.encode() + b"\n")
-        reader.stdin.flush()
+        with suppress(BrokenPipeError):  # it is gone, and then says nothing either
+            reader.stdin.write(object_id.encode() + b"\n")
+            reader.stdin.flush()
         header = reader.stdout.readline().split()
+        if not header:
+            raise self._reader_ended()
         if len(header) != 3 or header[1] != b"blob":  # noqa: PLR2004 - id, type, size
             self.close()
             raise CorruptRepository(reason=f"object {object_id} is missing or is not a blob")
@@ -257,8 +274,7 @@ class Git:
         while left:
             chunk = reader.stdout.read(min(left, CHUNK))
             if not chunk:
-                self.close()
-                raise CorruptRepository(reason=f"object {object_id} ended early")
+                raise self._reader_ended()
             left -= len(chunk)
             yield chunk
         reader.stdout.read(1)
@@ -281,8 +297,16 @@ class Git:
         """Ends the persistent object reader. The next read starts another."""
         if self._reader is not None:
             reader, self._reader = self._reader, None
-            reader.stdin.close()
+            with suppress(BrokenPipeError):  # what it was not told any more
+                reader.stdin.close()
             _end(reader)
+
+    def _reader_ended(self) -> AtkError:
+        """Returns why the object reader ended by itself, and forgets it."""
+        status = int(self._reader.proc.wait())
+        said = self._reader.stderr.read().decode("utf-8", "replace").strip()
+        self.close()
+        return failure(self.root, "cat-file", status, said)
 
     def __enter__(self) -> Self:
         return self
@@ -299,13 +323,28 @@ class Git:
         command = [*drop, self.program, "-C", call.cwd, "--no-pager", "--literal-pathspecs", *options, *arguments]
         if shutil.which(self.program) is None:
             raise GitMissing(program=self.program)
-        return _command(call.cwd).execute(command, istream=stdin, as_process=True, env=child, start_new_session=True)
+        try:
+            return _command(call.cwd).execute(
+                command, istream=stdin, as_process=True, env=child, start_new_session=True
+            )
+        except _not_found() as gone:  # the folder it was to start in, more likely than the program just found
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), call.cwd) from gone
 
 
 def _command(cwd: str) -> Command:
-    from git.cmd import Git as GitCommand  # noqa: PLC0415 - importing GitPython runs git once
+    try:
+        from git.cmd import Git as GitCommand  # noqa: PLC0415 - importing GitPython runs git once
+    except ImportError as error:
+        said = " ".join(str(error.__cause__ or error).split())
+        raise GitFailed(command="version", status=getattr(error.__cause__, "status", 1), reason=said) from error
 
     return GitCommand(cwd)
+
+
+def _not_found() -> type[Exception]:
+    from git.exc import GitCommandNotFound  # noqa: PLC0415 - as above
+
+    return GitCommandNotFound
 
 
 def _spooled(data: bytes | BinaryIO) -> BinaryIO:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import signal
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -184,7 +186,12 @@ SIGNS: tuple[tuple[str, type[AtkError]], ...] = (
 
 def failure(root: str, command: str, status: int, said: str) -> AtkError:
     """Returns the error that stands for what a failed git command said."""
+    if status < 0:
+        by = signal.Signals(-status).name
+        return GitFailed(command=command, status=status, reason=f"{by} ended it{f' ({said[-300:]})' if said else ''}")
     reason = said[-300:] or "no message"
+    if os.strerror(errno.ENOSPC) in said:
+        reason += " (free some space on that disk and call again)"
     lock = re.search(r"Unable to create '(.+?\.lock)'", said, re.DOTALL)
     moved = re.search(r"is at ([0-9a-f]+) but expected ([0-9a-f]+)", said)
     known = next((error for sign, error in SIGNS if sign in said), None)

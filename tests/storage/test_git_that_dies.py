@@ -1,0 +1,67 @@
+"""Git ends in the middle, by a signal or a full disk: what is said is why it ended, and not that content is bad."""
+
+import errno
+import os
+import signal
+
+import pytest
+
+from storage.git import Git, GitFailed
+from tests.support.projects import Target
+
+DYING = """\
+#!/bin/sh
+case "$*" in *"{command}"*) {does};; esac
+exec git "$@"
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    return Target(tmp_path / "target", initialize=False)
+
+
+@pytest.fixture
+def dying(tmp_path, target):
+    """Returns a git that does something else where it comes to one command."""
+
+    def made(command, does):
+        program = tmp_path / "dying-git"
+        program.write_text(DYING.format(command=command, does=does))
+        program.chmod(0o755)
+        return Git(target.root, str(program))
+
+    return made
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGXFSZ"])
+def test_a_command_that_a_signal_ends_is_said_to_be_ended_by_it(dying, name):
+    number = getattr(signal, name)
+    with dying("rev-parse", f"kill -{int(number)} $$") as git, pytest.raises(GitFailed) as refused:
+        git.line("rev-parse", "HEAD")
+    assert (refused.value.command, refused.value.status) == ("rev-parse", -number)
+    assert refused.value.reason == f"{name} ended it"
+
+
+@pytest.mark.parametrize("does", ["kill -9 $$", "read -r id; kill -9 $$", "read -r id; echo $id blob 9; kill -9 $$"])
+def test_a_reader_of_objects_that_is_killed_leaves_no_doubt_of_the_repository(target, dying, does):
+    blob = target.git("rev-parse", "HEAD:prompt.txt")
+    with dying("cat-file --batch", does) as git, pytest.raises(GitFailed) as refused:
+        git.read(blob)
+    assert (refused.value.command, refused.value.status, refused.value.reason) == ("cat-file", -9, "SIGKILL ended it")
+
+
+def test_the_next_read_starts_another_reader(target, dying, tmp_path):
+    blob = target.git("rev-parse", "HEAD:prompt.txt")
+    once = f"[ -e {tmp_path}/died ] || {{ touch {tmp_path}/died; kill -9 $$; }}"
+    with dying("cat-file --batch", once) as git:
+        with pytest.raises(GitFailed):
+            git.read(blob)
+        assert git.read(blob).decode() == target.read("prompt.txt")
+
+
+def test_a_disk_that_is_full_for_git_is_named_with_what_to_do(dying):
+    full = f"fatal: cannot write: {os.strerror(errno.ENOSPC)}"
+    with dying("hash-object", f"echo '{full}' >&2; exit 128") as git, pytest.raises(GitFailed) as refused:
+        git.run("hash-object", "-w", "--stdin", stdin=b"x")
+    assert refused.value.reason == f"{full} (free some space on that disk and call again)"
