@@ -55,9 +55,10 @@ def rotate(project: Project, state: State, held: Held, at: str) -> None:
     A crash in between leaves a segment that was begun, or one that is packed later by `tidy`.
 
     Raises:
+        StoreDamaged: The lock is not the project's any more.
         OSError: The checkpoint could not be made durable; the journal is as before.
     """
-    del held  # only the holder of the lock may do this
+    held.require()
     store, position = project.store, state.position
     last = segment_path(position.segment)
     body = {

@@ -8,8 +8,10 @@ import zstandard
 
 from operations.verification import verify
 from storage import segments
+from storage.files import StoreDamaged
 from storage.frames import ORIGIN, Frame, encode, scan
 from storage.journal import FOLDER, Journal, segment_path
+from storage.lock import exclusive
 from storage.projection import dump
 from storage.transaction import Replayed
 from tests.support import toys
@@ -119,6 +121,17 @@ def test_process_that_finds_a_new_segment_flushes_its_name_before_it_builds_on_i
     monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd)))
     toys.put(one, "last")
     assert one.store.full(FOLDER) in flushed[: flushed.index(Journal(one.store).path)]
+
+
+def test_holder_whose_lock_was_taken_away_begins_no_segment(tmp_path):
+    project = bare(str(tmp_path / "project"))
+    with exclusive(project.store, "x", "now") as held:
+        state = project.recovered(held)
+        os.unlink(project.store.full("lock"))
+        toys.put(reopened(project), "others")
+        with pytest.raises(StoreDamaged, match="lock was taken away or replaced"):
+            segments.rotate(project, state, held, "now")
+    assert (newest(project), toys.names(reopened(project))) == (1, ["others"])
 
 
 def test_journal_grows_only_in_proportion_to_its_records(monkeypatch, tmp_path):
