@@ -34,6 +34,8 @@ FINDINGS = "runtime.json"
 """In the run's work folder: what was found about the runtime around it (RuntimeFindings)."""
 REMARKS = "remarks.json"
 """Beside it: sentences about what its Records say of one another."""
+SEEN = "seen.json"
+"""Beside it: what was not the Revision's when the run had ended, kept before the worktree is put back."""
 NOT_THE_REVISIONS = "was not the Revision's when the run had ended"
 """How the note ends that names a path which was changed during a run."""
 NOTE_LIMIT = 20
@@ -52,11 +54,12 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
     batch = state.get(Batch, run.batch_id)
     if batch.holdout_case_ids:
         _clear_slots(project, batch)
-    changed = [] if "isolated" in run.details else _restored(project, run, restore=restore)
     attempts = read_attempts(project.store.full(f"evidence/{batch.id}/{FILE}"))
     if attempts.tail.state == "damaged":
         place = f" at byte {attempts.tail.offset}"
         raise StoreDamaged(path=attempts.path, place=place, reason=attempts.tail.reason)
+    files = _log(project, batch, attempts)
+    changed = [] if "isolated" in run.details else _restored(project, run, files, restore=restore)
     if "isolated" in run.details and _made(batch, attempts):
         changed = _apart_differs(project, run)
     if restore and attempts.ended is None and not _began(batch, attempts):
@@ -64,10 +67,7 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
     stored = _write_records(project, batch.id, attempts)
     around = _around(project, state, run, attempts)
     sealed = _sealed(project, batch, attempts, stored, changed, around)
-    files = {f"evidence/{batch.id}/{RECORDS}": stored}
-    log = f"evidence/{batch.id}/{FILE}"
-    if project.store.exists(log):  # there is none when nothing began
-        files[log] = project.store.digest(log) if attempts.ended else project.store.flushed_anew(log)
+    files = {f"evidence/{batch.id}/{RECORDS}": stored, **files}
     return {
         "kind": "run_sealed",
         "op": "run_evaluation",
@@ -77,6 +77,14 @@ def sealed_body(project: Project, state: State, run: OpenRun, *, restore: bool =
         "files": {path: {"sha256": found.sha256, "size": found.size} for path, found in files.items()},
         "response": {},
     }
+
+
+def _log(project: Project, batch: Batch, attempts: Attempts) -> dict[str, Stored]:
+    """Returns the log of the run by its path, flushed."""
+    log = f"evidence/{batch.id}/{FILE}"
+    if not project.store.exists(log):  # there is none when nothing began
+        return {}
+    return {log: project.store.digest(log) if attempts.ended else project.store.flushed_anew(log)}
 
 
 def worktree_differs(git: Git, details: Mapping[str, Any], scratch: str) -> list[str]:
@@ -89,17 +97,47 @@ def worktree_differs(git: Git, details: Mapping[str, Any], scratch: str) -> list
     return sorted(set(found))
 
 
-def _restored(project: Project, run: OpenRun, *, restore: bool) -> list[str]:
+def _restored(project: Project, run: OpenRun, log: Mapping[str, Stored], *, restore: bool) -> list[str]:
     """Puts back what lay in the worktree before the run, and returns what was not the Revision's."""
     with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
-        changed = worktree_differs(git, run.details, scratch)
-        if "steering" in run.details:
-            changed += steered(git, run.details["steering"])
+        ended = {path: stored.sha256 for path, stored in log.items()}
+        changed = _seen(project, run, ended)
+        if changed is None:
+            changed = worktree_differs(git, run.details, scratch)
+            if "steering" in run.details:
+                changed += steered(git, run.details["steering"])
         if not restore:
             return changed or ["(the worktree was left as it was)"]
         if run.details.get("switch"):
+            _keep_seen(project, run, ended, changed)
             effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
     return changed
+
+
+def _seen(project: Project, run: OpenRun, ended: Mapping[str, str]) -> list[str] | None:
+    """Returns what an unfinished try to seal the run saw before it began to put the worktree back.
+
+    What it saw counts for the log that it saw, so that nothing that was written while the run went on is taken for it.
+    """
+    try:
+        kept = json.loads(project.store.read(f"{_work(run)}/{SEEN}"))
+        return [str(path) for path in kept["changed"]] if kept["ended"] == ended else None
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _keep_seen(project: Project, run: OpenRun, ended: Mapping[str, str], changed: Sequence[str]) -> None:
+    """Keeps what was seen: half put back, the worktree can't show it any more."""
+    path = f"{_work(run)}/{SEEN}"
+    project.store.make_folders(_work(run))  # an agent may have taken it away
+    project.store.remove_tree(path)
+    project.store.write_new(path, [canonical({"ended": dict(ended), "changed": list(changed)})])
+    for folder in (_work(run), "work", ""):
+        project.store.sync(folder)
+
+
+def _work(run: OpenRun) -> str:
+    return f"work/{run.batch_id}"
 
 
 def _apart_differs(project: Project, run: OpenRun) -> list[str]:
