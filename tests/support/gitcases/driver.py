@@ -24,10 +24,10 @@ from storage.checkpoints import (
 from storage.errors import AtkError
 from storage.git import Git
 from storage.worktree import Head, Surroundings, ready, same_head, surroundings
-from tests.support.gitcases import contents, further, repositories, states
+from tests.support.gitcases import contents, further, layouts, repositories, states
 from tests.support.gitcases.builder import CASES, GIT, Builder, Case
 
-MODULES = (contents, repositories, states, further)
+MODULES = (contents, repositories, states, further, layouts)
 """Importing them enters their cases into `CASES`, which is given on here."""
 
 SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.safecrlf=false", "safe.directory=*")

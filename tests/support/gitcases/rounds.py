@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -45,6 +46,7 @@ class Walk:
             file.write(CASES_CSV)
         self.ids: dict[str, Any] = {}
         self.outcome = Outcome()
+        self.others: set[bytes] = set()
         for mark in self.marks():
             if not mark.endswith("id`.txt") and os.path.isfile(mark):  # building the case ran hooks
                 os.unlink(mark)
@@ -75,6 +77,12 @@ class Walk:
 
     def status(self) -> set[bytes]:
         return {line for line in self.git("status", "--porcelain", "-z", "--no-renames").split(b"\0") if line}
+
+    def refs(self) -> set[bytes]:
+        """Returns the refs of the user's but the branch: where they are no files, no bytes tell of them."""
+        branch = self.git("rev-parse", "--symbolic-full-name", "HEAD").strip()
+        said = self.git("for-each-ref", "--format=%(objectname) %(refname) %(symref)").splitlines()
+        return {x for x in said if b" refs/atk/" not in x and branch not in x.split(b" ")[1:]}
 
     def freeze(self) -> None:
         command = ["python3", "agent.py", "{input_file}"]
@@ -131,6 +139,7 @@ class Walk:
         if mid and mid.after == after and mid.shell != "NOEDIT":
             env = Builder(self.folder).env()
             subprocess.run(["/bin/sh", "-c", mid.shell], cwd=self.root, env=env, check=True, timeout=60)
+            self.others = self.refs()
 
     def untouched(self, step: str, before: Tree, *, may: tuple[bytes, ...] = ()) -> None:
         """Notes what is not as it was, but for files of Git's own whose names end as `may` says."""
@@ -139,6 +148,8 @@ class Walk:
             path for path in changed(before, now) if not (b".git" in path and path.endswith(may or (b"\0",)))
         ]:
             self.outcome.problems.append(f"{step} changed {touched[:4]}")
+        if others := self.refs() ^ self.others:
+            self.outcome.problems.append(f"{step} changed the refs {sorted(others)[:4]}")
 
     def moved(self) -> tuple[bytes, ...]:
         """Names the files of Git's that a moved branch changes."""
@@ -148,6 +159,8 @@ class Walk:
 
     def go(self, end: str) -> Outcome:
         base = content(self.folder)
+        with suppress(subprocess.CalledProcessError):  # no repository, or none that can be read: the freeze refuses
+            self.others = self.refs()
         if not self.answer("freeze", self.freeze):
             return self.outcome
         self.untouched("freeze", base)
