@@ -55,7 +55,10 @@ class _Kept:
     """Another type → Records."""
     outside: int = 0
     strange: int = 0
-    examples: list[str] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+    """The first of those that are outside of the bounds,"""
+    beside: list[str] = field(default_factory=list)
+    """and of those that are none of the values."""
 
     def take(self, record: RecordValue) -> None:
         """Looks at one Record."""
@@ -74,10 +77,10 @@ class _Kept:
             yield f"expected {agreed.type}, found {others}"
         if self.outside:
             unit = f" {agreed.unit}" if agreed.unit else ""
-            yield (f"expected {_bounds(agreed)}{unit}, found {self.outside} beyond, such as {', '.join(self.examples)}")
+            yield (f"expected {_bounds(agreed)}{unit}, found {self.outside} beyond, such as {', '.join(self.beyond)}")
         if self.strange:
             allowed = ", ".join(agreed.values[:_SHOWN])
-            yield f"expected one of {allowed}, found {self.strange} beside them, such as {', '.join(self.examples)}"
+            yield f"expected one of {allowed}, found {self.strange} beside them, such as {', '.join(self.beside)}"
 
     def _value(self, value: Any) -> None:  # noqa: ANN401 - any JSON
         agreed = self.agreed
@@ -90,15 +93,16 @@ class _Kept:
         number = number_of(value)
         if number is not None and not _within(agreed, number):
             self.outside += 1
-            self._example(value)
+            _example(self.beyond, value)
         elif agreed.values and _text(value) not in agreed.values:
             self.strange += 1
-            self._example(value)
+            _example(self.beside, value)
 
-    def _example(self, value: Any) -> None:  # noqa: ANN401 - any JSON
-        shown = (facts.snippet(value, _LENGTH) or "").replace("\n", " ")
-        if len(self.examples) < _SHOWN and shown not in self.examples:
-            self.examples.append(shown)
+
+def _example(examples: list[str], value: Any) -> None:  # noqa: ANN401 - any JSON
+    shown = (facts.snippet(value, _LENGTH) or "").replace("\n", " ")
+    if len(examples) < _SHOWN and shown not in examples:
+        examples.append(shown)
 
 
 class ContractCheck:

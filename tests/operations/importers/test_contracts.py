@@ -84,3 +84,12 @@ def test_a_version_without_a_contract_is_told_where_the_source_has_others():
     unnamed, told = check({"field": "input"}, asked=None)
     list(unnamed.over([record()]))
     assert told == []
+
+
+def test_what_is_beyond_the_bounds_is_no_example_of_what_is_none_of_the_values():
+    contract, told = check({"field": "metrics.latency", "values": ["1", "2"], "max": 3})
+    list(contract.over([record(metrics={"latency": found}) for found in (1, 9, 2.5)]))
+    assert [said.partition("latency: ")[2] for said in told] == [
+        "expected at most 3, found 1 beyond, such as 9",
+        "expected one of 1, 2, found 1 beside them, such as 2.5",
+    ]
