@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -169,7 +171,17 @@ def _invoke(  # noqa: PLR0913 - as above
         recorded = operation.response.model_validate_json(json.dumps(found.response))
         return operation.replay(request, context, recorded) if operation.replay else recorded
     except OSError as error:
-        raise StorageFailed.of(error) from error
+        raise StorageFailed.of(error, root, *_scratch()) from error
+    except MemoryError as error:
+        raise StorageFailed.of(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))) from error
+
+
+def _scratch() -> list[str]:
+    """The folder for temporary files, if there is any."""
+    try:
+        return [tempfile.gettempdir()]
+    except FileNotFoundError:
+        return []
 
 
 def _with_consent(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from storage import owners, probes, recovery, segments, views
+from storage import owners, probes, recovery, refusing, segments, views
 from storage.errors import AtkError, NextCall
 from storage.files import Folder, StoreDamaged
 from storage.founding import KEY, alone, masker_of, write_new_store
@@ -85,19 +85,16 @@ class StorageFailed(AtkError):
     advice: str
 
     @classmethod
-    def of(cls, error: OSError) -> StorageFailed:
-        """Returns the refusal that `error` means, with what to do about it."""
-        advice = {
-            errno.ENOSPC: "Free some space on that disk.",
-            errno.EDQUOT: "Free some space in your quota.",
-            errno.EROFS: "The file system is mounted read-only.",
-            errno.EACCES: "Check who owns the folder and its permissions.",
-            errno.EPERM: "Check who owns the folder and its permissions.",
-            errno.EMFILE: "Raise the limit of open files.",
-            errno.EIO: "The disk reports an error; check it before you go on.",
-        }
-        place = f" ({error.filename})" if error.filename else ""
-        return cls(reason=error.strerror or type(error).__name__, place=place, advice=advice.get(error.errno or 0, ""))
+    def of(cls, error: OSError, *near: str) -> StorageFailed:
+        """Returns the refusal that `error` means, with what to do about it.
+
+        `near` are folders on the disks that were written to: an error does not say which of them is full.
+        """
+        place = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+        advice = refusing.advice(error.errno or 0)
+        if error.errno == errno.ENOSPC and (full := refusing.full(near)):
+            place, advice = full
+        return cls(reason=error.strerror or type(error).__name__, place=place, advice=advice)
 
 
 class Project:
