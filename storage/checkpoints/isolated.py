@@ -26,6 +26,7 @@ from storage.worktree.disk import blob_id, look, new_folder, open_file
 from storage.worktree.facts import PRIVATE, attributed
 from storage.worktree.paths import decode_path, encode_path
 from storage.worktree.snapshot import Surroundings, input_fingerprints
+from storage.worktree.steering import conversions
 
 _WHOLE = {**PRIVATE, "core.sparseCheckout": "false"}
 """Settings under which all of a tree is written, whatever of it the user's own worktree leaves out."""
@@ -113,7 +114,8 @@ def apart_differs(git: Git, isolated: Isolated, scratch: str) -> list[str]:
     """
     before = Surroundings(untracked=isolated.copies)
     with _linked(git, isolated, scratch) as (link, eyes):
-        with Git(isolated.worktree, git.program, linked=(link, isolated.worktree)) as whole:
+        place = (link, isolated.worktree)
+        with Git(isolated.worktree, git.program, linked=place, settings=conversions(git)) as whole:
             found = {c.path for c in draft_changes(whole, isolated.commit, before, scratch, at_head=False)}
         tracked = {encode_path(path) for path, _ in entries(eyes, isolated.commit)}
         now = input_fingerprints(eyes, isolated.inputs)
@@ -135,7 +137,7 @@ def _linked(git: Git, isolated: Isolated, scratch: str) -> Iterator[tuple[str, G
     for name, text in (("HEAD", isolated.commit), ("commondir", git.common_dir)):
         with open(os.path.join(link, name), "wb") as file:
             file.write(os.fsencode(text) + b"\n")
-    eyes = Git(isolated.project, git.program, linked=(link, isolated.worktree))
+    eyes = Git(isolated.project, git.program, linked=(link, isolated.worktree), settings=conversions(git))
     try:
         yield link, eyes
     finally:

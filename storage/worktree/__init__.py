@@ -22,7 +22,7 @@ from storage.worktree.readiness import (
     ready,
 )
 from storage.worktree.snapshot import Surroundings, TooManyInputs, input_fingerprints, surroundings
-from storage.worktree.steering import steered, steering
+from storage.worktree.steering import conversions, steered, steering
 
 __all__ = [
     "BareRepository",
@@ -40,6 +40,7 @@ __all__ = [
     "WorktreeElsewhere",
     "check_idle",
     "check_patterns",
+    "conversions",
     "decode_path",
     "encode_path",
     "in_scope",

@@ -14,7 +14,7 @@ SETTINGS = "config"
 _COMMON = ("info/attributes", "info/exclude", "info/grafts")
 _OWN = ("info/sparse-checkout",)
 _SECTIONS = (b"filter.", b"extensions.")
-_KEYS = frozenset(
+_KEYS = frozenset({b"attr.tree"}) | frozenset(
     b"core." + name
     for name in (
         b"attributesfile",
@@ -32,6 +32,7 @@ _KEYS = frozenset(
         b"worktree",
     )
 )
+_CONVERTING = frozenset({b"attr.tree", b"core.attributesfile", b"core.autocrlf", b"core.eol"})
 
 
 def steering(git: Git) -> dict[str, str]:
@@ -49,6 +50,22 @@ def steering(git: Git) -> dict[str, str]:
                 with open(path, "rb") as file:
                     found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def conversions(git: Git) -> dict[str, str]:
+    """Returns the settings by which Git converts files here, where some of the user's may hold only here; else none.
+
+    They hold for one worktree, or on a condition such as the branch (`includeIf`) that is not met by a Revision apart.
+    """
+    entries = [entry.partition(b"\n") for entry in git.records("config", "-z", "--list")]
+    if not any(key.startswith(b"includeif.") or key == b"extensions.worktreeconfig" for key, _, _ in entries):
+        return {}
+    # The value of a setting without one is yes.
+    return {
+        os.fsdecode(key): os.fsdecode(value) if marked else "true"
+        for key, marked, value in entries
+        if key.startswith(b"filter.") or key in _CONVERTING
+    }
 
 
 def steered(git: Git, before: Mapping[str, str]) -> list[str]:

@@ -21,6 +21,11 @@ echo 'refund -> billing' >> prompt.txt
 WRITES = {
     "a filter that lies about an edit": (HIDING, "contaminated", ".git/info/attributes"),
     "a setting": ("git config core.fileMode false\nchmod +x prompt.txt\n", "contaminated", ".git/config"),
+    "attributes of another tree": (
+        'git config attr.tree "$(git mktree </dev/null)"\n',
+        "contaminated",
+        ".git/config",
+    ),
     "an exclusion": (
         "mkdir -p .git/info\necho extra.txt >> .git/info/exclude\necho x > extra.txt\n",
         "contaminated",
@@ -65,6 +70,8 @@ def test_hooks_and_programs_that_an_agent_leaves_are_not_run_by_atk(tmp_path):
     names = ("pre-commit", "post-index-change", "reference-transaction", "post-checkout")
     hooks = "".join(f"printf '{marked}' > .git/hooks/{name}; chmod +x .git/hooks/{name}\n" for name in names)
     script = f"mkdir -p .git/hooks\n{hooks}git config core.fsmonitor .git/hooks/pre-commit\n"
+    for name in names:  # as settings, which Git knows from 2.54 on
+        script += f"git config hook.mine-{name}.event {name}\ngit config hook.mine-{name}.command 'touch pwned'\n"
     target = ran(tmp_path, script)
     target.call("run_evaluation", revision_commit=target.head, wait_seconds=200)
     target.call("create_round")

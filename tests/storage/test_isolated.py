@@ -23,7 +23,7 @@ from storage.checkpoints.exact import entries
 from storage.checkpoints.places import MARKER, NoPlaceOutside, make_place
 from storage.git import Git
 from storage.worktree import encode_path, read_head, surroundings
-from tests.support.gitcases.builder import Builder, available
+from tests.support.gitcases.builder import NEEDS, Builder, available
 from tests.support.gitcases.driver import CASES
 
 KINDS = (
@@ -37,13 +37,19 @@ KINDS = (
     "hooks",
     "hooks_path",
     "ident_keyword",
+    "include_if",
     "index_v4",
     "linked_worktree",
     "monorepo_subdir",
     "odd_names",
     "packed_alternates",
     "partial_clone",
+    "project_is_submodule",
+    "refs_elsewhere",
+    "reftable_elsewhere",
+    "reftable_linked_worktree",
     "reftable_repo",
+    "separate_git_dir",
     "sha256_repo",
     "submodule_clean",
     "shallow",
@@ -116,7 +122,7 @@ def apart(root, scratch, *, inputs=(), store=None):
 def test_every_kind_of_repository_is_the_same_apart_and_left_as_it_was(name, tmp_path, monkeypatch):
     case = CASES[name]
     if not available(case.needs):
-        pytest.skip(f"this git has no {case.needs}")
+        pytest.skip(f"this machine cannot make one: it needs {NEEDS[case.needs]}")
     monkeypatch.setenv("HOME", str(tmp_path / "case"))
     root = case.build(str(tmp_path / "case"))
     os.mkdir(os.path.join(root, ".atk"))
