@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from operations.execution import attachments, command, leftovers
 from operations.execution.adapters.process import AgentProcess, agent_process, runner_template
 from operations.execution.attending import Attending
 from operations.execution.preparing import PreparationResult, prepare
+from storage.files import Folder
 from storage.masking import Masker
 from storage.schema.base import Value
 from storage.schema.projects import Preparation, Project
@@ -67,7 +67,7 @@ def try_once(  # noqa: PLR0913 - the process, the Case, and what surrounds the a
         KeptBytesDamaged: A kept attachment is missing or has other bytes.
         OSError: The folder cannot be made or no process be started.
     """
-    folder = tempfile.mkdtemp(prefix="atk-smoke-")
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="atk-smoke-"))
     try:
         argv = command.expand(process.command, _laid_out(folder, case, kept))
         with Attending() as attending:
@@ -80,7 +80,9 @@ def try_once(  # noqa: PLR0913 - the process, the Case, and what surrounds the a
             )
         loading, notes = _loading(os.path.join(folder, "output"), masker)
     finally:
-        shutil.rmtree(folder)
+        # The agent may have left folders of any depth, or closed them to be written.
+        with Folder(os.path.dirname(folder)) as above:
+            above.remove_tree(os.path.basename(folder))
     shown = [masker.text(part.replace(folder, "<attempt>")) for part in argv]
     return Smoke(
         command=[part if len(part) <= _ARGUMENT_CHARACTERS else part[:_ARGUMENT_CHARACTERS] + "…" for part in shown],

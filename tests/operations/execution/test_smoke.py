@@ -54,6 +54,13 @@ def test_an_agent_that_fails_is_shown_and_its_words_too(target):
     assert answer.smoke.notes == ["The agent wrote no loading.json, so nothing proves which components it loads."]
 
 
+def test_nothing_stays_of_folders_within_folders_without_end(target):
+    script = "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(1_500): os.mkdir('d'); os.chdir('d')"
+    target.initialize(command=python(script))
+    assert target.call("try_case", input="x").smoke.outcome == "completed"
+    assert os.listdir(target.temporary) == []
+
+
 def test_an_agent_that_cannot_be_started_is_shown(target):
     target.initialize(command=["no-such-agent", "{input}"])
     smoke = target.call("try_case", input="x").smoke
