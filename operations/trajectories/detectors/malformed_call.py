@@ -45,7 +45,7 @@ def _is_free(call: Call) -> bool:
 
 DETECTOR = Detector(
     "malformed_call",
-    1,
+    2,
     "Arguments that are not JSON, not an object, or not what the schema of the tool asks for. The text of an object, "
     "as some providers send arguments, is an object; free text, which some tools take, counts only against a schema.",
     _look,

@@ -147,6 +147,8 @@ def _bounds(value: Any, schema: Schema, named: str) -> Iterator[str]:  # noqa: A
 def _target(schema: Schema, root: Schema) -> Any:  # noqa: ANN401 - any JSON
     """Returns what a `$ref` within the schema names, or None."""
     reference = schema.get("$ref")
+    if reference == "#":
+        return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     found: Any = root

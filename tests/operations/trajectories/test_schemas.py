@@ -17,7 +17,7 @@ def problem(arguments, schema):
 @pytest.mark.parametrize(
     ("schema", "found"),
     [
-        ({"properties": {"a": {"$ref": "#"}}, "type": "object", "x": {}}, None),
+        ({"properties": {"a": {"$ref": "other.json#/a"}}, "type": "object", "x": {}}, None),
         ({"required": [{}, ["b"], 5, None, "b"]}, "b is missing"),
         ({"type": {"a": 1}, "enum": 5, "properties": [], "items": 7, "anyOf": {}, "$ref": ["#/x"]}, None),
         ({"properties": {"a": {"pattern": "(1+)+$"}}}, None),
@@ -59,6 +59,12 @@ def test_a_schema_that_names_itself_is_held_to_what_is_there():
     tools = {"find": {**nested, "type": "object", "properties": {"q": {"$ref": "#/$defs/x"}}}}
     assert measured(log, tools=tools, names=["valid_argument_rate"])["valid_argument_rate"].value == 1.0
     assert malformed_call.DETECTOR(Episode(log, tools=tools)).status == "clean"
+
+
+def test_a_schema_that_names_itself_as_a_whole_is_held_to_what_is_within():
+    tree = {"type": "object", "properties": {"inside": {"items": {"$ref": "#"}}}, "required": ["n"]}
+    assert problem({"n": 1, "inside": [{"n": 2}, {"n": 3, "inside": [{}]}]}, tree) == "inside.1.inside.0.n is missing"
+    assert problem({"n": 1, "inside": [{"n": 2}, {"n": 3, "inside": []}]}, tree) is None
 
 
 def test_what_took_too_long_once_is_not_tried_again(monkeypatch):
