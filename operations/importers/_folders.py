@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,6 +18,8 @@ from storage.errors import NextCall
 ROLE_NAMES = {"trace": TRACE, "observation": OBSERVATION, "score": SCORE, "bundle": BUNDLE}
 PROFILES = {"langfuse_trace_bundle": BUNDLE, "langfuse_observation_rows": OBSERVATION}
 MAX_FILES = 100_000
+LONGEST = 4096
+"""Characters of a path; a longer key of a manifest is of no file."""
 
 _TABLES = {"observations_v2": OBSERVATION, "observations": OBSERVATION, "traces": TRACE, "scores": SCORE}
 _UI_NAME = re.compile(r"\d+-lf-([a-z_]+)-export-")
@@ -133,11 +135,12 @@ def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) 
         RolesUnknown: Nothing says what a file holds.
     """
     names = _readable(source)
-    if absent := tuple(name for name in file_roles if name not in names):
+    known = frozenset(names)
+    if absent := tuple(name for name in file_roles if name not in known):
         raise RoleWithoutFile(given=absent, path=source, found=tuple(names[:20]))
     found = Found()
-    manifests = [name for name in names if "manifests" in name.split("/")[:-1] and name.endswith(".json")]
-    listed = _listed(source, manifests, found)
+    manifests = {name: None for name in names if "manifests" in name.split("/")[:-1] and name.endswith(".json")}
+    listed = _Listed(_rows_listed(source, manifests, found))
     unknown: list[str] = []
     for name in names:
         path = full_path(source, name)
@@ -148,7 +151,7 @@ def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) 
         if role is None or format_of(name) is None or not os.path.isfile(path) or link:
             given = name in file_roles or format_of(name) is None or _is_other_table(name)
             (found.skipped if given or link else unknown).append(name)
-        elif manifests and name not in file_roles and not _is_listed(name, listed):
+        elif manifests and name not in file_roles and not listed.keys(name):
             found.skipped.append(name)
             found.partial = True
             found.warnings.append(f"file without manifest: {name}; its export did not end, so it was left out")
@@ -156,15 +159,13 @@ def find_files(source: str, profile: str | None, file_roles: Mapping[str, str]) 
             found.files.append(ExportFile(path, name, role))
     if unknown:
         raise RolesUnknown(files=tuple(unknown))
-    for key in sorted(listed):
-        if not any(_is_listed(name, {key}) for name in names) and _table(key) is not None:
+    there = {key for name in names for key in listed.keys(name)} if manifests else set()
+    for key in sorted(listed.rows.keys() - there):
+        if _table(key) is not None:
             found.partial = True
             found.warnings.append(f"a manifest names {key}, which is not there")
     found.row_counts = {
-        one.name: rows
-        for one in found.files
-        for key, rows in listed.items()
-        if rows is not None and _same(one.name, key)
+        one.name: rows for one in found.files for key in listed.keys(one.name) if (rows := listed.rows[key]) is not None
     }
     return found
 
@@ -211,7 +212,30 @@ def _is_other_table(name: str) -> bool:
     return ui is not None and ui[1] not in _UI_TABLES
 
 
-def _listed(source: str, manifests: Iterable[str], found: Found) -> dict[str, int | None]:
+class _Listed:
+    """What manifests name, found by the names of files: either may have more folders before it."""
+
+    def __init__(self, rows: Mapping[str, int | None]) -> None:
+        """`rows` are the keys, with the rows that each is said to have."""
+        self.rows = rows
+        self._by_ending: dict[str, list[str]] = {}
+        for key in rows:
+            for ending in _endings(key) if len(key) <= LONGEST else ():
+                self._by_ending.setdefault(ending, []).append(key)
+
+    def keys(self, name: str) -> list[str]:
+        """Returns the keys that mean the file of a name."""
+        return [*self._by_ending.get(name, ()), *(key for key in _endings(name) if key in self.rows and key != name)]
+
+
+def _endings(path: str) -> Iterator[str]:
+    """Yields a path, and what of it begins at each of its folders and at its name."""
+    while path:
+        yield path
+        path = path.partition("/")[2]
+
+
+def _rows_listed(source: str, manifests: Iterable[str], found: Found) -> dict[str, int | None]:
     """Returns the keys that manifests name, with the rows that they say each has."""
     listed: dict[str, int | None] = {}
     for name in manifests:
@@ -224,12 +248,3 @@ def _listed(source: str, manifests: Iterable[str], found: Found) -> dict[str, in
             found.partial = True
             found.warnings.append(f"the manifest {name} cannot be read, so it vouches for no file")
     return listed
-
-
-def _is_listed(name: str, listed: Iterable[str]) -> bool:
-    return any(_same(name, key) for key in listed)
-
-
-def _same(name: str, key: str) -> bool:
-    """Whether a file's name and a manifest's key mean one file: either may have more folders before it."""
-    return name == key or key.endswith(f"/{name}") or name.endswith(f"/{key}")

@@ -98,7 +98,7 @@ class SessionLog:
         self._at = 0
         self._count = 0
         self._open: dict[str, list[dict[str, Any]]] = {}
-        """Call id as the source says it → calls that have no result yet."""
+        """Call id as the source says it → calls that have no result yet, at least one."""
         self._calls: dict[str, int] = {}
 
     def slot(self) -> int:
@@ -149,6 +149,8 @@ class SessionLog:
         waiting = self._open.get(given)
         if waiting:
             call = waiting.pop(0)
+            if not waiting:
+                del self._open[given]  # what waits is looked through for lines that come with it
             event["call_id"], event["name"] = call["call_id"], call["name"]
             if "group" in call and "group" not in event:
                 event["group"] = call["group"]
