@@ -7,7 +7,6 @@ object ids; paths travel as bytes, ended by NUL, over standard input and output.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import shutil
 import signal
@@ -327,8 +326,8 @@ class Git:
             return _command(call.cwd).execute(
                 command, istream=stdin, as_process=True, env=child, start_new_session=True
             )
-        except _not_found() as gone:  # the folder it was to start in, more likely than the program just found
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), call.cwd) from gone
+        except _not_found() as gone:  # just now, or what is to interpret it
+            raise GitMissing(program=self.program) from gone
 
 
 def _command(cwd: str) -> Command:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from storage.git import Git, GitFailed
+from storage.git import Git, GitFailed, GitMissing
 from tests.support.projects import Target
 
 DYING = """\
@@ -58,6 +58,17 @@ def test_the_next_read_starts_another_reader(target, dying, tmp_path):
         with pytest.raises(GitFailed):
             git.read(blob)
         assert git.read(blob).decode() == target.read("prompt.txt")
+
+
+def test_a_git_whose_interpreter_is_gone_cannot_be_started(target, tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)  # else `env` is what starts, and says it
+    program = tmp_path / "git"
+    program.write_text("#!/nonexistent/sh\n")
+    program.chmod(0o755)
+    with Git(target.root, str(program)) as git, pytest.raises(GitMissing) as refused:
+        git.line("rev-parse", "HEAD")
+    assert refused.value.program == str(program)
 
 
 def test_a_disk_that_is_full_for_git_is_named_with_what_to_do(dying):
