@@ -1,12 +1,14 @@
 """Prints what `atk-mcp` costs a client beside minimal servers: start, first list, calls, later lists, memory, exit.
 
-    python benchmarks/server.py [--rounds 7] [--calls 200] [--era legacy|modern] [--peer-python PATH] [--quick]
+    python benchmarks/server.py [--rounds 7] [--calls 200] [--era legacy|modern] [--transport stdio|http]
+                                [--peer-python PATH] [--quick]
 
 Peers, each with one tool that echoes: the official SDK's MCPServer, its low-level Server, and fastmcp where
 `--peer-python` names the interpreter of an environment of its own that has it (`pip install fastmcp`). ATK is the
 product as it is started by a client, in an empty folder, with its whole list. The client is a bare loop on two pipes,
-so its cost is the same for all. Each round starts every server once, in random order, so that what else the machine
-does weighs on them alike; figures are medians over rounds, and ratios are to the official SDK's MCPServer.
+or over HTTP on one connection, so its cost is the same for all. Each round starts every server once, in random order,
+so that what else the machine does weighs on them alike; figures are medians over rounds, and ratios are to the official
+SDK's MCPServer.
 
 `list` is from the start of the process to the answer of the first `tools/list`, with its CPU time beside it; on a busy
 machine the CPU time is the steadier one. `first call` is ATK's with its catalog still to load. `call` is of ATK
@@ -17,16 +19,20 @@ first list takes more than 1.25 times that of the official SDK's MCPServer.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
+import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +52,7 @@ server = MCPServer("minimal", version="1", log_level="ERROR")
 async def echo(text: str) -> str:
     return text
 
-server.run()
+server.run({run})
 """
 
 LOW_LEVEL = """
@@ -73,6 +79,12 @@ async def main():
 anyio.run(main)
 """
 
+LOW_LEVEL_HTTP = """
+import uvicorn
+
+uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port={port}, log_level="critical")
+"""
+
 FASTMCP = """
 from fastmcp import FastMCP
 
@@ -82,7 +94,7 @@ server = FastMCP("minimal", version="1")
 async def echo(text: str) -> str:
     return text
 
-server.run(show_banner=False, log_level="ERROR")
+server.run(show_banner=False, log_level="ERROR"{run})
 """
 
 ECHO = {"name": "echo", "arguments": {"text": "hi"}}
@@ -96,7 +108,7 @@ META = {
 
 
 class Server:
-    """One started server and the bare client that speaks to it."""
+    """One started server and the bare client that speaks to it over two pipes."""
 
     def __init__(self, command: Sequence[str], folder: str, era: str) -> None:
         self.modern = era == "modern"
@@ -109,25 +121,32 @@ class Server:
         self.answers = os.fdopen(self.process.stdout.fileno(), "rb", closefd=False)
 
     def tell(self, method: str, params: Mapping[str, Any], number: int | None = None) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": dict(params)}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params)}
         if number is not None:
             message["id"] = number
             if self.modern:
                 message["params"]["_meta"] = META
+        self.send(message)
+
+    def send(self, message: Mapping[str, Any]) -> None:
         rest = memoryview(json.dumps(message).encode() + b"\n")
         while rest:
             rest = rest[os.write(self.process.stdin.fileno(), rest) :]
 
+    def lines(self) -> Iterator[bytes]:
+        """Yields what the server sends, a message a line."""
+        return iter(self.answers.readline, b"")
+
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         self.number += 1
         self.tell(method, params or {}, self.number)
-        while line := self.answers.readline():
+        for line in self.lines():
             message = json.loads(line)
             if message.get("id") == self.number and "method" not in message:
                 if "error" in message or message["result"].get("isError"):
                     raise RuntimeError(f"{method} failed: {line[:300]!r}")
                 return message["result"]
-        raise RuntimeError(f"the server ended with status {self.process.wait()}")
+        raise RuntimeError(f"the server gave no answer to {method}; its status is {self.process.poll()}")
 
     def greet(self) -> None:
         if self.modern:
@@ -153,20 +172,76 @@ class Server:
         own = kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]
         return kilobytes["Rss"] / 1_000, own / 1_000
 
+    def end(self) -> None:
+        """Lets the server see that it is to end."""
+        self.process.stdin.close()
+
     def close(self) -> float:
         began = time.perf_counter()
-        self.process.stdin.close()
+        self.end()
         self.process.wait(30)
+        taken = (time.perf_counter() - began) * 1_000
         self.answers.close()
         self.process.stdout.close()
-        return (time.perf_counter() - began) * 1_000
+        return taken
 
 
-def measured(
-    command: Sequence[str], call: Mapping[str, Any], given: argparse.Namespace, folder: str
-) -> dict[str, float]:
+class WebServer(Server):
+    """One started server and the bare client that speaks to it over one connection."""
+
+    def __init__(self, command: Sequence[str], folder: str, era: str, port: int, token: str | None) -> None:
+        super().__init__(command, folder, era)
+        self.token = token
+        self.session: str | None = None
+        self.answer: http.client.HTTPResponse | None = None
+        while True:  # a server that is not there yet refuses at once
+            try:
+                self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+                self.connection.connect()
+                break
+            except ConnectionRefusedError:
+                if self.process.poll() is not None:
+                    raise
+                time.sleep(0.002)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {Path(self.token).read_text(encoding='ascii').strip()}"
+        if self.session is not None:
+            headers["Mcp-Session-Id"] = self.session
+        if self.modern:
+            headers |= {"MCP-Protocol-Version": META["io.modelcontextprotocol/protocolVersion"]}
+            headers |= {"Mcp-Method": message["method"]}
+            headers |= {"Mcp-Name": message["params"]["name"]} if "name" in message["params"] else {}
+        self.connection.request("POST", "/mcp", json.dumps(message).encode(), headers)
+        self.answer = self.connection.getresponse()
+        self.session = self.answer.headers.get("Mcp-Session-Id", self.session)
+        if "id" not in message:
+            self.answer.read()
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields what the server sends in answer to the last request: one JSON body, or events."""
+        body = self.answer.read()  # to its end, so that the connection serves again
+        if self.answer.headers.get_content_type() == "application/json":
+            yield body
+        else:
+            yield from (line[5:] for line in body.splitlines() if line.startswith(b"data:") and line[5:].strip())
+
+    def end(self) -> None:
+        """Lets the server see that it is to end."""
+        self.connection.close()
+        self.process.send_signal(signal.SIGTERM)
+
+
+def measured(peer: Peer, given: argparse.Namespace, folder: str) -> dict[str, float]:
     """Starts a server once and returns its figures by name."""
-    server = Server(command, folder, given.era)
+    call = peer.call
+    if given.transport == "stdio":
+        server = Server(peer.command(None), folder, given.era)
+    else:
+        port, token = free_port(), os.path.join(folder, "token") if peer.shows_token else None
+        server = WebServer(peer.command(port), folder, given.era, port, token)
     try:
         server.greet()
         found = {"hello, ms": server.since()}
@@ -191,15 +266,48 @@ def measured(
     return found
 
 
-def servers(given: argparse.Namespace) -> dict[str, tuple[list[str], Mapping[str, Any]]]:
-    """Returns what starts each server, and a call of it."""
-    found = {
-        "ATK": ([sys.executable, "-m", "atk_mcp"], STATUS),
-        BASE: ([sys.executable, "-c", SDK], ECHO),
-        "low-level": ([sys.executable, "-c", LOW_LEVEL], ECHO),
-    }
+def free_port() -> int:
+    """Returns a port that was free a moment ago."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A server: what starts it, over HTTP at a port, and a call of it."""
+
+    command: Callable[[int | None], list[str]]
+    call: Mapping[str, Any]
+    shows_token: bool = False
+
+
+def atk(port: int | None) -> list[str]:
+    over = [] if port is None else ["--http", "--port", str(port), "--token-file", "token", "--project", "."]
+    return [sys.executable, "-m", "atk_mcp", *over]
+
+
+def sdk(port: int | None) -> list[str]:
+    over = "" if port is None else f'transport="streamable-http", host="127.0.0.1", port={port}'
+    return [sys.executable, "-c", SDK.format(run=over)]
+
+
+def low_level(port: int | None) -> list[str]:
+    if port is None:
+        return [sys.executable, "-c", LOW_LEVEL]
+    return [sys.executable, "-c", LOW_LEVEL.partition("async def main")[0] + LOW_LEVEL_HTTP.format(port=port)]
+
+
+def servers(given: argparse.Namespace) -> dict[str, Peer]:
+    """Returns each server by its name."""
+    found = {"ATK": Peer(atk, STATUS, shows_token=True), BASE: Peer(sdk, ECHO), "low-level": Peer(low_level, ECHO)}
     if given.peer_python:
-        found["fastmcp"] = ([given.peer_python, "-c", FASTMCP], ECHO)
+
+        def fastmcp(port: int | None) -> list[str]:
+            over = "" if port is None else f', transport="http", host="127.0.0.1", port={port}'
+            return [given.peer_python, "-c", FASTMCP.format(run=over)]
+
+        found["fastmcp"] = Peer(fastmcp, ECHO)
     return found
 
 
@@ -208,6 +316,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="how often each server is started (default 7)")
     parser.add_argument("--calls", type=int, default=200, help="calls of each started server (default 200)")
     parser.add_argument("--era", choices=("legacy", "modern"), default="legacy", help="which protocol is spoken")
+    parser.add_argument("--transport", choices=("stdio", "http"), default="stdio", help="over what it is spoken")
     parser.add_argument("--peer-python", metavar="PATH", help="an interpreter that has fastmcp")
     parser.add_argument("--quick", action="store_true", help="one round of few calls, to see that it works")
     given = parser.parse_args()
@@ -219,12 +328,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.rounds + 1):  # the first one warms the caches of files and is not counted
             for name in random.sample(list(peers), len(peers)):
-                for figure, value in measured(*peers[name], given, folder).items():
+                for figure, value in measured(peers[name], given, folder).items():
                     if number:
                         taken[name][figure].append(value)
     medians = {name: {figure: statistics.median(x) for figure, x in found.items()} for name, found in taken.items()}
     machine = f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    print(f"era {given.era}, {given.rounds} rounds, {machine}")
+    print(f"{given.transport}, era {given.era}, {given.rounds} rounds, {machine}")
     print(f"{'':18}" + "".join(f"{name:>20}" for name in peers))
     for figure in medians["ATK"]:
         cells = (
