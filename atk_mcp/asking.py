@@ -72,7 +72,7 @@ def asker(context: ServerRequestContext[Any], params: CallToolRequestParams) -> 
 async def _asked(context: ServerRequestContext[Any], question: Question) -> Answer:
     """Asks until there is an answer, or nobody any more who could be told what came of it."""
     answer: Answer = "cancel"
-    gone = context.request.scope["state"].get(GONE) if context.request is not None else None
+    gone: Any = context.request.scope["state"].get(GONE) if context.request is not None else None
     async with anyio.create_task_group() as tasks:
 
         async def leave() -> None:
