@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from operations.importers._claude_lines import identity_of, is_line, line_of, session_of
 from operations.importers._claude_session import record_of
-from operations.importers._export_rows import RawRow
 from operations.importers._grouping import groups
 from operations.importers._json_values import loads
-from operations.importers._session_files import MaskedRow, SessionSource, masked_rows, suggest_sessions
+from operations.importers._session_files import MaskedRow, SessionSource, masked_rows, session_format
 from operations.importers._sorting import Row, Sorter
-from operations.importers._source import Feed, Format, Sample, Suggestion
-from storage.masking import Masker
+from operations.importers._source import Feed
 
 _HELD = 10_000
 """Lines at the head of a file that may wait for the first one that names a session."""
@@ -121,17 +119,4 @@ def _text(key: bytes) -> str:
     return key.decode("utf-8", "surrogatepass")
 
 
-def _role_of(row: RawRow) -> int | None:
-    return 0 if is_line(row.value) else None
-
-
-def _suggest(
-    found: Suggestion, path: str, samples: Sequence[Sample], roles: Mapping[str, int | None], masker: Masker
-) -> None:
-    del path, samples, masker
-    suggest_sessions(found, "claude_code", roles)
-    found.unknown = ["scores: sessions hold none"]
-    found.message = "Sessions of Claude Code. Send the request in next."
-
-
-FORMAT = Format(kind="claude_code", open=ClaudeCode, role_of=_role_of, suggest=_suggest)
+FORMAT = session_format("claude_code", "Claude Code", ClaudeCode)

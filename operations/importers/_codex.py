@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from operations.importers._codex_lines import Line, ancestors_named, id_in_name, is_line, read_line, session_named
 from operations.importers._codex_session import Session
-from operations.importers._export_rows import RawRow
 from operations.importers._grouping import groups
 from operations.importers._json_values import loads
-from operations.importers._session_files import SessionSource, masked_rows, suggest_sessions
+from operations.importers._session_files import SessionSource, masked_rows, session_format
 from operations.importers._sorting import Sorter
-from operations.importers._source import Feed, Format, Sample, Suggestion
-from storage.masking import Masker
+from operations.importers._source import Feed
 
 _OPENING = ("session_meta", "thread.started", None)
 """Types of lines that may name their session; the oldest form's have none."""
@@ -83,17 +81,4 @@ def _id_of(key: bytes) -> str | None:
     return key[1:].decode("utf-8", "surrogatepass") if key.startswith(b"i") else None
 
 
-def _role_of(row: RawRow) -> int | None:
-    return 0 if is_line(row.value) else None
-
-
-def _suggest(
-    found: Suggestion, path: str, samples: Sequence[Sample], roles: Mapping[str, int | None], masker: Masker
-) -> None:
-    del path, samples, masker
-    suggest_sessions(found, "codex", roles)
-    found.unknown = ["scores: sessions hold none"]
-    found.message = "Sessions of Codex. Send the request in next."
-
-
-FORMAT = Format(kind="codex", open=Codex, role_of=_role_of, suggest=_suggest)
+FORMAT = session_format("codex", "Codex", Codex)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 from operations.importers._cells import has_not_finite
 from operations.importers._export_rows import Damage, RawRow, rows_of
 from operations.importers._folders import ExportFile, Found, RoleWithoutFile, full_path, is_stray_link, names_in
-from operations.importers._source import Feed, Options, Suggestion
+from operations.importers._source import Feed, Format, Options, Sample, Suggestion
 from operations.importers._streams import Opened, format_of, opened
 from operations.importers._tally import Tally
+from storage.masking import Masker
 from storage.schema.traces import Completeness
 
 LOOKED_AT = 20
@@ -50,6 +51,10 @@ class SessionSource(ABC):
     @abstractmethod
     def is_line(value: Mapping[str, Any]) -> bool:
         """Whether a row is a line of such a session."""
+
+    @abstractmethod
+    def records(self, feed: Feed) -> Iterator[dict[str, Any]]:
+        """Yields a record for each session, whichever files its lines are in."""
 
     def find(self, path: str) -> Found:
         """Returns the files whose first rows are lines of a session.
@@ -115,7 +120,19 @@ def _holds(file: str, is_line: Callable[[Mapping[str, Any]], bool]) -> bool:
     return any(isinstance(row, RawRow) and is_line(row.value) for row in first)
 
 
-def suggest_sessions(found: Suggestion, kind: str, roles: Mapping[str, int | None]) -> None:
-    """Completes what a suggestion says of files and the request."""
-    found.fits = {name: "session" if role is not None else "ignore" for name, role in roles.items()}
-    found.request = {"source_kind": kind}
+def session_format(kind: str, name: str, source: type[SessionSource]) -> Format:
+    """Returns the format of a source of sessions, which are called `name`."""
+
+    def role_of(row: RawRow) -> int | None:
+        return 0 if source.is_line(row.value) else None
+
+    def suggest(
+        found: Suggestion, path: str, samples: Sequence[Sample], roles: Mapping[str, int | None], masker: Masker
+    ) -> None:
+        del path, samples, masker
+        found.fits = {file: "session" if role is not None else "ignore" for file, role in roles.items()}
+        found.request = {"source_kind": kind}
+        found.unknown = ["scores: sessions hold none"]
+        found.message = f"Sessions of {name}. Send the request in next."
+
+    return Format(kind=kind, open=source, role_of=role_of, suggest=suggest)
