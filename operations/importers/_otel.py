@@ -61,13 +61,13 @@ class Otel:
         found = find_tables(path)
         ignored = left_out(path, names_in(path), self._options)
         found.warnings += not_used("otel", self._options, roots=True)
-        strange = [
-            file
+        strange = {
+            file.name: None
             for file in found.files
             if file.name in ignored or (len(found.files) > 1 and self._is_strange(full_path(path, file.name)))
-        ]
-        found.files = [file for file in found.files if file not in strange]
-        found.skipped += [file.name for file in strange]
+        }
+        found.files = [file for file in found.files if file.name not in strange]
+        found.skipped += strange
         return found
 
     def _is_strange(self, path: str) -> bool:
