@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from operations.importers import stored
@@ -15,6 +15,7 @@ from storage.project import Project
 from storage.projection import State, UnknownObject
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
+from storage.schema.datasets import Case
 from storage.schema.traces import ImportedBatch
 
 
@@ -67,11 +68,30 @@ def verdicts(project: Project, state: State, assessment: Assessment) -> dict[str
     return found
 
 
-def output_of(record: dict[str, Any]) -> str:
+def cases_of(project: Project, state: State, batch_id: str) -> dict[str, Case]:
+    """Returns the Cases of a run by their ids, masked; none of a holdout, and none where the batch was imported."""
+    batch = state.find(Batch, batch_id)
+    found = contents.cases(project, state, batch.dataset_id) if batch is not None else ()
+    masked = project.masker.value
+    return {
+        case.id: case.model_copy(update={"input": masked(case.input), "expected": masked(case.expected)})
+        for case in found
+        if case.usage != "holdout"
+    }
+
+
+def value_of(record: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON
+    """Returns a field of a Record: of an import, whose fields also say how they are known, what the field holds."""
+    found = record.get(name)
+    return found.get("value") if isinstance(found, dict) and "status" in found else found
+
+
+def as_text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """Returns what was given, expected or said, as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def output_of(record: Mapping[str, Any]) -> str:
     """Returns what an attempt said, as text; nothing where it said nothing or it may not be seen."""
-    found = record.get("output")
-    if isinstance(found, dict) and "status" in found:
-        found = found.get("value")
-    if found is None:
-        return str(record.get("sealed", ""))
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, indent=2)
+    found = value_of(record, "output")
+    return str(record.get("sealed", "")) if found is None else as_text(found)

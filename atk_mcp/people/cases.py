@@ -6,7 +6,16 @@ import argparse
 from collections import defaultdict
 from typing import Any
 
-from atk_mcp.people.attempts import current_assessments, found_record, of_batch, output_of, verdicts
+from atk_mcp.people.attempts import (
+    as_text,
+    cases_of,
+    current_assessments,
+    found_record,
+    of_batch,
+    output_of,
+    value_of,
+    verdicts,
+)
 from atk_mcp.people.tables import as_json, console, table
 from atk_mcp.terminal import complain, say
 from operations.reports.differences import side_by_side
@@ -16,7 +25,7 @@ from storage.schema.assessments import Assessment
 
 
 def cases(given: argparse.Namespace, root: str) -> int:
-    """Prints the attempts of a batch with the verdicts of its newest Assessment.
+    """Prints the attempts of a batch with the verdicts of its newest Assessment; failed ones with what is right.
 
     Raises:
         UnknownObject: There is no such batch.
@@ -28,6 +37,7 @@ def cases(given: argparse.Namespace, root: str) -> int:
     state = project.state()
     judged = current_assessments(state, given.batch_id)
     known = verdicts(project, state, judged[-1]) if judged else {}
+    asked = cases_of(project, state, given.batch_id)
     rows: list[dict[str, Any]] = []
     left_out = 0
     for record in of_batch(project, state, given.batch_id):
@@ -38,24 +48,17 @@ def cases(given: argparse.Namespace, root: str) -> int:
         if len(rows) == given.first:
             left_out += 1
             continue
-        rows.append(one)
+        right = asked[one["case"]].expected if one["case"] in asked else value_of(record, "expected")
+        rows.append({**one, "expected": None if right is None or "sealed" in record else as_text(right)})
     if given.json:
         told = {"batch_id": given.batch_id, "assessment_id": judged[-1].id if judged else None}
         as_json({**told, "attempts": rows, "left_out": left_out})
         return 0
-    shown = [
-        (
-            r["case"],
-            r["repeat"],
-            r["status"],
-            " ".join(f"{d}:{v}" for d, v in r["verdicts"].items()),
-            r["id"],
-            r["output"],
-        )
-        for r in rows
-    ]
+    columns = ["Case", "#Repeat", "Status", "Verdicts", "Record", "Output", *(["Expected"] if given.failed else [])]
+    shown = [{**r, "verdicts": " ".join(f"{d}:{v}" for d, v in r["verdicts"].items()), "record": r["id"]} for r in rows]
+    lines = [[r[name.lower().removeprefix("#")] for name in columns] for r in shown]
     title = f"{given.batch_id}, judged by {judged[-1].id}" if judged else f"{given.batch_id}, not judged"
-    console().print(table(("Case", "#Repeat", "Status", "Verdicts", "Record", "Output"), shown, title=title, limit=60))
+    console().print(table(columns, lines, title=title, limit=60))
     if left_out:
         say(f"and {left_out} more; --first N shows more of them")
     return 0

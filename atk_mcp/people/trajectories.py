@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from atk_mcp.people.attempts import found_record
+from atk_mcp.people.attempts import cases_of, found_record, value_of
 from atk_mcp.people.tables import as_json
 from atk_mcp.terminal import indented, say
 from operations.importers.batches import evidence_of
@@ -15,9 +15,7 @@ from operations.importers.event_logs import log_of
 from operations.importers.failures import episode_of
 from operations.trajectories.detectors import detect
 from operations.trajectories.metrics.registry import measured
-from storage import contents
 from storage.project import Project
-from storage.schema.batches import Batch
 
 _CUT = 300
 _OWN = ("kind", "type", "name", "role", "seq", "at", "turn", "call_id", "id", "locator")
@@ -61,15 +59,11 @@ def _said(project: Project, record: Mapping[str, Any]) -> dict[str, Any]:
     A Record of a run holds neither input nor expected answer: they are its Case's. Of a holdout Case that stays unseen
     nothing is said.
     """
-    plain = {name: record.get(name) for name in ("input", "expected", "output")}
-    found = {name: v.get("value") if isinstance(v, dict) and "status" in v else v for name, v in plain.items()}
-    batch_id = record["id"].rpartition(".")[0]
-    batch = project.state().find(Batch, batch_id)
-    if batch is not None and "sealed" not in record:
-        cases = contents.cases(project, project.state(), batch.dataset_id)
-        case = next((c for c in cases if c.id == record.get("case_id") and c.usage != "holdout"), None)
+    found = {name: value_of(record, name) for name in ("input", "expected", "output")}
+    if "sealed" not in record:
+        case = cases_of(project, project.state(), record["id"].rpartition(".")[0]).get(record.get("case_id", ""))
         if case is not None:
-            found |= {"input": project.masker.value(case.input), "expected": project.masker.value(case.expected)}
+            found |= {"input": case.input, "expected": case.expected}
     text = found["output"]
     found["output"] = text.rstrip("\n") if isinstance(text, str) else text
     return {**found, "stderr": str(record.get("stderr_tail") or "").rstrip("\n")}

@@ -193,6 +193,13 @@ def test_only_failed_attempts_are_shown_when_asked(completed, run):
     assert 0 < len(failed["attempts"]) < len(wanted["attempts"])
     one = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--case", "refund-1")[1])
     assert {a["case"] for a in one["attempts"]} == {"refund-1"}
+    right = {name: expected for name, _, expected in CASES}
+    assert {a["case"]: a["expected"] for a in wanted["attempts"]} == {
+        a["case"]: right[a["case"]] for a in wanted["attempts"]
+    }
+    shown = run(completed, "cases", completed.final_left_batch_id, "--failed", "--first", "1")[1].splitlines()
+    assert (shown[1].split()[-1], shown[2].split()[-1]) == ("Expected", right[failed["attempts"][0]["case"]])
+    assert "Expected" not in run(completed, "cases", completed.final_left_batch_id)[1]
     assert "and" in run(completed, "cases", completed.final_left_batch_id, "--first", "1")[1].splitlines()[-1]
     first = json.loads(run(completed, "cases", completed.final_left_batch_id, "--first", "1", "--json")[1])
     assert (len(first["attempts"]), first["left_out"]) == (1, len(wanted["attempts"]) - 1)
