@@ -44,7 +44,7 @@ class BadCursor(AtkError):
     next_calls = (NextCall("read_record", {"record_id": "{record_id}"}),)
 
     record_id: str
-    """The object whose parts are paged, or the batch or selection that is looked in."""
+    """The object whose parts are paged, or the batch, selection or deal that is looked in."""
     given: str
     tool: str = "read_record"
 
@@ -53,7 +53,8 @@ class BadCursor(AtkError):
         """The call that was made, from its beginning."""
         if self.tool in ("read_record", "inspect_trajectory"):
             return (NextCall(self.tool, {"record_id": self.record_id}),)
-        name = "selection_id" if self.record_id.startswith("selection-") else "batch_id"
+        kind = self.record_id.partition("-")[0]
+        name = f"{kind}_id" if kind in ("selection", "deal") else "batch_id"
         return (NextCall(self.tool, {name: self.record_id}),)
 
 
@@ -115,15 +116,16 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
-def page(record_id: str, value: Any, cursor: str | None) -> Page:  # noqa: ANN401 - any JSON
+def page(record_id: str, value: Any, cursor: str | None, tool: str = "read_record") -> Page:  # noqa: ANN401 - any JSON
     """Returns the piece of `value` that begins at `cursor`, as JSON of at most about `PAGE_BYTES`.
 
-    Half a surrogate pair, which no UTF-8 can carry, is shown as U+FFFD.
+    Half a surrogate pair, which no UTF-8 can carry, is shown as U+FFFD. `tool` shows the value, or some object that it
+    is of, by `record_id`.
 
     Raises:
         BadCursor: The cursor is no number, or lies beyond the end.
     """
-    start = _start(record_id, value, cursor)
+    start = _start(record_id, value, cursor, tool)
     if isinstance(value, list):
         return _items(value, start)
     if isinstance(value, str):
@@ -154,13 +156,13 @@ def _short(found: Any) -> Any:  # noqa: ANN401 - any JSON
     return {"left_out": f"a number of {size} digits"}
 
 
-def _start(record_id: str, value: Any, cursor: str | None) -> int:  # noqa: ANN401 - any JSON
+def _start(record_id: str, value: Any, cursor: str | None, tool: str) -> int:  # noqa: ANN401 - any JSON
     if cursor is None:
         return 0
     end = len(_bytes(value)) if isinstance(value, str) else len(value) if isinstance(value, list | dict) else 0
     number = whole_number(cursor)
     if number is None or number >= max(1, end):
-        raise BadCursor(record_id=record_id, given=cursor[: 2 * _NAME])
+        raise BadCursor(record_id=record_id, given=cursor[: 2 * _NAME], tool=tool)
     return number
 
 

@@ -285,7 +285,7 @@ def _one(
     request: NextJudgementsRequest, item: deals.Item, shown: _Shown, deal: Deal
 ) -> tuple[list[DealtItem], str | None]:
     token = item.token(deal.id)
-    page = reading.page(token, shown.parts(item).get(request.part, ""), request.cursor)
+    page = reading.page(deal.id, shown.parts(item).get(request.part, ""), request.cursor, "next_judgements")
     record = shown.record(item)
     found = DealtItem(record_id=token, case_id=record.case_id, evidence={request.part: page.value})
     return [found], page.next_cursor
@@ -296,7 +296,7 @@ def _page(
 ) -> tuple[list[DealtItem], str | None]:
     start = reading.whole_number(request.cursor or "0")
     if start is None or (request.cursor is not None and start >= len(items)):
-        raise reading.BadCursor(record_id=deal.id, given=str(request.cursor)[:100])
+        raise reading.BadCursor(record_id=deal.id, given=str(request.cursor)[:100], tool="next_judgements")
     found: list[DealtItem] = []
     size = 0
     for item in items[start:]:

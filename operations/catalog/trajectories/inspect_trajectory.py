@@ -232,10 +232,7 @@ def _one(request: InspectTrajectoryRequest, log: EventLog, mask: Mask) -> Inspec
         raise NoSuchEvent(record_id=request.record_id, given=seq, count=len(log))
     event = mask(dict(next(islice(log, seq, None))))
     chosen = reading.select(request.record_id, event, request.field)
-    try:
-        page = reading.page(request.record_id, chosen, request.cursor)
-    except reading.BadCursor as bad:
-        raise reading.BadCursor(record_id=bad.record_id, given=bad.given, tool="inspect_trajectory") from None
+    page = reading.page(request.record_id, chosen, request.cursor, "inspect_trajectory")
     more = {"record_id": request.record_id, "seq": seq, "field": request.field, "cursor": page.next_cursor}
     calls = (
         [NextCall("inspect_trajectory", {k: v for k, v in more.items() if v is not None})] if page.next_cursor else []

@@ -222,7 +222,10 @@ def test_item_and_cursor_of_no_deal_are_refused(at):
     target = dealt_round(at)
     deal_id, _ = dealt(target)
     assert target.refusal("next_judgements", deal_id=deal_id, item=f"{deal_id}.999").code == "unknown_object"
-    assert target.refusal("next_judgements", deal_id=deal_id, cursor="999").code == "bad_cursor"
+    for more in ({}, {"item": f"{deal_id}.1"}):
+        error = target.refusal("next_judgements", deal_id=deal_id, cursor="999", **more)
+        # The records of the deal would tell what is to stay unseen.
+        assert [(call.tool, call.arguments) for call in error.next] == [("next_judgements", {"deal_id": deal_id})]
     assert target.refusal("next_judgements", deal_id="deal-1-none").code == "unknown_object"
 
 
