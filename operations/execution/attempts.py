@@ -63,19 +63,14 @@ class AttemptsLog:
         except BlockingIOError as busy:
             os.close(self._handle)
             raise RunIsLive(path=path) from busy
-        self.found = read_attempts(path)
-        """What the log said when it was opened."""
-        tail = self.found.tail
-        if tail.state == "damaged":
-            raise AttemptsLogDamaged(path=path, offset=tail.offset, reason=tail.reason)
-        if tail.state == "torn":
-            self._cut(tail.offset, keep_torn_in)
-        self._digest = self.found.digest
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            self.found = read_attempts(path)
+            """What the log said when it was opened."""
+            self._begin(path, keep_torn_in)
+        except BaseException:
+            os.close(self._handle)  # and the lock with it, or whoever opens it next would take this for a writer
+            raise
+        self._digest = self.found.digest
 
     def append(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Appends frames with one write and one flush. They are on the disk when this returns.
@@ -95,6 +90,19 @@ class AttemptsLog:
     def close(self) -> None:
         """Closes the log and lets another writer have it."""
         os.close(self._handle)
+
+    def _begin(self, path: str, keep_torn_in: str) -> None:
+        """Makes the log one that can be appended to, and its name one that stays."""
+        tail = self.found.tail
+        if tail.state == "damaged":
+            raise AttemptsLogDamaged(path=path, offset=tail.offset, reason=tail.reason)
+        if tail.state == "torn":
+            self._cut(tail.offset, keep_torn_in)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _cut(self, offset: int, folder: str) -> None:
         size = os.fstat(self._handle).st_size

@@ -120,6 +120,8 @@ def test_a_whole_frame_that_is_wrong_is_damage_and_nothing_is_cut(path, work, po
     with pytest.raises(AttemptsLogDamaged) as raised:
         AttemptsLog(path, work)
     assert raised.value.offset == (0 if position == "first" else len(data) // 2)
+    with pytest.raises(AttemptsLogDamaged):  # the first did not stay open as its writer
+        AttemptsLog(path, work)
     with open(path, "rb") as file:
         assert file.read() == data
 
