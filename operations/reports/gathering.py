@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 
 from operations.confirming import TOLD
@@ -247,13 +248,13 @@ def _heat(project: Project, state: State, value: Round) -> tuple[HeatColumn, ...
         for a in state.all(Assessment)
         if a.id not in newer and a.selection is None and a.judger_digest == plan.judger_digest
     }
-    columns: list[HeatColumn] = []
+    columns, runs = list[HeatColumn](), Counter[str]()
     for batch in state.all(Batch):
         assessment = judged.get(batch.id)
         if batch.round_id == value.id and assessment is not None and batch.id not in followed:
             label = _label(value, batch, state)
-            again = sum(column.label.startswith(label) for column in columns)
-            label = f"{label}, run {again + 1}" if again else label
+            runs[label] += 1
+            label = f"{label}, run {runs[label]}" if runs[label] > 1 else label
             columns.append(_column(project, state, plan, batch, assessment, label))
     return tuple(columns)
 
