@@ -63,7 +63,7 @@ def test_a_trace_becomes_a_case_that_knows_where_it_came_from(imports, send):
 def test_where_not_all_cases_are_named_the_message_says_so(imports, send, count, told):
     batch_id = send(*(trace(n) for n in range(1, count + 1)))
     made = imports.call("store_dataset", batch_id=batch_id, preview=True)
-    assert made.case_ids == [f"t-{n}" for n in range(1, 11)]
+    assert made.case_ids == sorted(f"t-{n}" for n in range(1, count + 1))[:10]
     assert made.message == f"{batch_id} gives {count} Cases{told}. Nothing was stored."
 
 
