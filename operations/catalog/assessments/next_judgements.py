@@ -260,15 +260,10 @@ def _next(
     if cursor:
         one = {"item": request.item, "part": request.part} if request.item else {}
         yield NextCall("next_judgements", {"deal_id": deal.id, **one, "cursor": cursor})
-    for item in items:
-        for part in item.left_out if request.item is None else ():
-            seen = str(len(item.evidence[part].encode()))
-            more = {"deal_id": deal.id, "item": item.record_id, "part": part, "cursor": seen}
-            yield NextCall("next_judgements", more)
-            break
-        else:
-            continue
-        break
+    cut = [(item, part) for item in items for part in item.left_out] if request.item is None else []
+    for item, part in cut[:1]:
+        seen = str(len(item.evidence[part].encode()))
+        yield NextCall("next_judgements", {"deal_id": deal.id, "item": item.record_id, "part": part, "cursor": seen})
     if not deal.assessment_ids:
         rows = {"rows": "a verdict for every item and dimension, its record_id the item's"} if deal.item_count else {}
         again = {"supersede_reason": f"why {' and '.join(judged)} is judged again"} if judged else {}
