@@ -12,7 +12,7 @@ from atk_mcp.terminal import complain, say
 from operations.invocation import invoke
 from operations.registry import all_operations
 from operations.reports import documents
-from operations.reports.charts import QUESTIONS
+from operations.reports.charts import QUESTIONS, answer
 from operations.reports.gathering import round_report
 from operations.reports.model import Comparison, RoundReport
 from operations.reports.pages import WORDS, number
@@ -109,8 +109,9 @@ def _told(found: RoundReport, about: Comparison) -> None:
         say(f"  {found.taken_back}")
     for reason in (*about.reasons, *about.limitations):
         say(f"  {reason}")
+    rule = about.statistics.rule
     rows = [
-        (QUESTIONS[q.question], q.dimension, q.answer, q.n, number(q.difference), number(q.lower), number(q.p))
+        (QUESTIONS[q.question], q.dimension, answer(q, rule), q.n, number(q.difference), number(q.lower), number(q.p))
         for q in about.statistics.questions
     ]
     console().print(table(("Question", "Dimension", "Answer", "#Cases", "#Difference", "#Lower", "#p"), rows))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from operations.reports.model import MOVES, CaseOutcome, HeatCell
-from storage.schema.validations import QuestionStatistics
+from storage.schema.rounds import Rule
+from storage.schema.validations import GateStatistics, QuestionStatistics
 
 WIDTH = 720
 """Of every chart."""
@@ -83,24 +84,29 @@ QUESTIONS = {
 }
 
 
-def tone(found: QuestionStatistics) -> str:
+def answer(found: QuestionStatistics, rule: Rule) -> str:
+    """Returns what was answered; the counts rule compares points and asks none of the questions."""
+    return found.answer if rule == "statistical" else "not asked"
+
+
+def tone(found: QuestionStatistics, rule: Rule) -> str:
     """Returns whether an answer is `good` or `bad` news, or `open`: of the questions about harm a yes is bad."""
-    if found.answer == "undecided":
+    if answer(found, rule) not in {"yes", "no"}:
         return "open"
     return "good" if (found.answer == "yes") != (found.question in {"harm", "concentrated_harm"}) else "bad"
 
 
-def forest(questions: Sequence[QuestionStatistics]) -> Forest:
+def forest(found: GateStatistics) -> Forest:
     """Returns the forest plot of the questions about pass rates; spending is in other units and not drawn."""
-    drawn = [q for q in questions if q.question != "efficiency"]
+    drawn = [q for q in found.questions if q.question != "efficiency"]
     values = [v for q in drawn for v in (q.difference, q.lower, q.upper, -(q.margin or 0)) if v is not None]
     low, high = min([-0.5, *values]), max([0.5, *values])
     axis = Axis(max(-1.0, low), min(1.0, high))
-    rows = tuple(_forest_row(q, axis, _TOP + ROW * n + ROW / 2) for n, q in enumerate(drawn))
+    rows = tuple(_forest_row(q, found.rule, axis, _TOP + ROW * n + ROW / 2) for n, q in enumerate(drawn))
     return Forest(height=_TOP + ROW * len(rows) + 8, axis=axis, zero=axis.x(0), rows=rows)
 
 
-def _forest_row(found: QuestionStatistics, axis: Axis, y: float) -> ForestRow:
+def _forest_row(found: QuestionStatistics, rule: Rule, axis: Axis, y: float) -> ForestRow:
     known = found.difference is not None
     figure = f"{found.difference:+.3f}" if found.difference is not None else "not known"
     between = " to ".join("open" if v is None else f"{v:+.3f}" for v in (found.lower, found.upper))
@@ -108,8 +114,8 @@ def _forest_row(found: QuestionStatistics, axis: Axis, y: float) -> ForestRow:
     return ForestRow(
         y=y,
         name=f"{name[:-1]} ({found.dimension})"[:46],
-        answer=found.answer,
-        tone=tone(found),
+        answer=answer(found, rule),
+        tone=tone(found, rule),
         figure=figure,
         x=axis.x(found.difference) if found.difference is not None else None,
         lower=axis.x(found.lower if found.lower is not None else axis.low),
@@ -117,7 +123,7 @@ def _forest_row(found: QuestionStatistics, axis: Axis, y: float) -> ForestRow:
         open_below=found.lower is None,
         open_above=found.upper is None,
         margin=axis.x(-found.margin) if found.margin is not None else None,
-        spoken=f"{name} {found.answer}: difference {figure}" + (f", bounds {between}." if known else "."),
+        spoken=f"{name} {answer(found, rule)}: difference {figure}" + (f", bounds {between}." if known else "."),
     )
 
 

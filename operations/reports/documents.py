@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from operations.reports.charts import QUESTIONS
+from operations.reports.charts import QUESTIONS, answer
 from operations.reports.model import MOVES, CaseOutcome, Comparison, RepairShown, RoundReport
 from operations.reports.pages import WORDS, number
 from operations.reports.texts import markdown, visible
@@ -98,8 +98,8 @@ def _verdict(about: Comparison) -> list[str]:
         "|---|---|---|--:|--:|---|--:|",
     ]
     lines += [
-        f"| {QUESTIONS[q.question]} | {_cell(q.dimension)} | {q.answer} | {q.n} | {number(q.difference)} "
-        f"| {number(q.lower)} to {number(q.upper)} | {number(q.p)} |"
+        f"| {QUESTIONS[q.question]} | {_cell(q.dimension)} | {answer(q, about.statistics.rule)} | {q.n} "
+        f"| {number(q.difference)} | {number(q.lower)} to {number(q.upper)} | {number(q.p)} |"
         for q in about.statistics.questions
     ]
     return [*lines, ""]

@@ -65,7 +65,7 @@ def round_pages(report: RoundReport) -> Iterator[tuple[str, str]]:
         yield page.name, shown
     about = report.headline
     plots = {
-        "forest": charts.forest(about.statistics.questions) if about else None,
+        "forest": charts.forest(about.statistics) if about else None,
         "dots": charts.dots(about.primary) if about else None,
     }
     yield (
@@ -161,6 +161,7 @@ def _environment() -> Environment:
         "questions": charts.QUESTIONS,
         "shade": charts.shade,
         "tone": charts.tone,
+        "answer": charts.answer,
         "number": number,
         "words": WORDS,
         "moves": MOVES,

@@ -102,12 +102,15 @@ def test_twelve_repeats_are_shown_one_by_one_and_more_are_counted(reports):
 
 def test_under_the_counts_rule_no_question_looks_as_if_it_had_been_asked(reports):
     (about,) = (c for c in reports[0].comparisons if c.mode == "final")
-    counts = about.statistics.model_copy(update={"rule": "counts"})
-    found = dataclasses.replace(reports[0], comparisons=(dataclasses.replace(about, statistics=counts),))
-    page = pages.read(dict(round_pages(found))["report.html"])
-    answers = [row.all("td")[1].text for row in page.all("tr") if "data-question" in row.attributes]
-    assert answers == ["not asked"] * len(counts.questions)
-    assert documents.as_markdown(found).count("| not asked |") == len(counts.questions)
+    given = about.statistics.questions
+    for rule, wanted in (("counts", ["not asked"] * len(given)), ("statistical", [q.answer for q in given])):
+        figures = about.statistics.model_copy(update={"rule": rule})
+        found = dataclasses.replace(reports[0], comparisons=(dataclasses.replace(about, statistics=figures),))
+        page = pages.read(dict(round_pages(found))["report.html"])
+        rows = [row.all("td") for row in page.all("tr") if "data-question" in row.attributes]
+        assert [cells[1].text for cells in rows] == wanted
+        said = re.findall(r"^\| [^|]*\? \| [^|]* \| ([^|]*) \|", documents.as_markdown(found), re.MULTILINE)
+        assert said == wanted
 
 
 def test_a_page_without_a_drawn_row_has_no_empty_picture(reports):
