@@ -54,7 +54,7 @@ def is_alive(store: Folder, nonce: str) -> bool:
     if not _NONCE.fullmatch(nonce):
         return False
     try:
-        fd = store.open(f"{FOLDER}/{nonce}", os.O_RDWR)
+        fd = store.open(f"{FOLDER}/{nonce}", os.O_RDONLY)  # so that it can be asked where nothing can be written
     except FileNotFoundError:
         return False
     try:

@@ -9,6 +9,7 @@ request id; what a refused one was refused for lies in its folder until that is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -164,7 +165,7 @@ def start(project: Project, call: Call, source: str, stamp: str) -> str:
     """Starts the process that carries out `call`. Returns the import's id.
 
     Raises:
-        OSError: The process cannot be started.
+        OSError: The process, or the thread that keeps it company, cannot be started.
     """
     owner = announce(project, call, source, stamp)
     import_id, folder = PREFIX + owner.nonce, f"{IMPORTS}/{owner.nonce}"
@@ -190,8 +191,14 @@ def start(project: Project, call: Call, source: str, stamp: str) -> str:
         raise
     owner.release()  # the process holds the lock from here on
     keeper = threading.Thread(target=_keep, args=(project, import_id, process, arguments), name=import_id, daemon=True)
+    try:
+        keeper.start()
+    except RuntimeError as trouble:  # there is no room for a thread: without its request the process leaves
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait()
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from trouble
     _kept[import_id] = keeper
-    keeper.start()
     return import_id
 
 
@@ -349,6 +356,8 @@ def _how(import_id: str) -> str:
     code = _endings.get(import_id)
     if code == STOPPED:
         return "it was stopped"
+    if code == FAILED:  # with an outcome it would have been told by that
+        return "the disk refused what it wrote, and the reason as well; look whether that disk is full"
     if code is not None and code < 0:
         return f"its process was ended by signal {-code}"
     return "it was stopped, or its process or server was killed"

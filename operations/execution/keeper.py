@@ -5,6 +5,7 @@ Sealing is the recovery that every open does, so a run whose keeper dies is seal
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -84,15 +85,26 @@ class Begun:
 
 
 def keep(project: Project, call: Call, begun: Begun) -> None:
-    """Starts a thread that prepares the runtime, runs the supervisor, and seals the batch when it has ended."""
+    """Starts a thread that prepares the runtime, runs the supervisor, and seals the batch when it has ended.
+
+    Raises:
+        OSError: There is no room for a thread. The batch is sealed without an attempt.
+    """
     thread = threading.Thread(target=_see_through, args=(project, call, begun), name=begun.batch_id, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as trouble:
+        _never_began(project, begun, "no thread could be started")
+        _leave(project, call, begun)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from trouble
     _kept[begun.batch_id] = thread
-    thread.start()
 
 
 def _see_through(project: Project, call: Call, begun: Begun) -> None:
     try:
-        _run(project, begun)
+        # Where the folder is gone or the disk refuses, whoever asks next finds a run that ended, and is told why.
+        with suppress(AtkError, OSError):
+            _run(project, begun)
     finally:
         _leave(project, call, begun)
 
