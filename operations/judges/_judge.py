@@ -34,6 +34,9 @@ class RuleSettings(Value):
 SettingsT = TypeVar("SettingsT", bound=RuleSettings)
 
 
+_DIGITS = 15
+"""Digits that a place in a list has at the most."""
+
 NO_EXPECTED = "The Case has no expected answer."
 """The reason of a rule that compares with one."""
 
@@ -230,7 +233,7 @@ def _field(document: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     for name in path.split("."):
         if isinstance(document, dict):
             document = document[name]
-        elif isinstance(document, list) and name.isdecimal():
+        elif isinstance(document, list) and name.isascii() and name.isdecimal() and len(name) <= _DIGITS:
             document = document[int(name)]
         else:
             raise LookupError(name)

@@ -75,6 +75,8 @@ EXACT = [
     (42, '{"answer": 42}', {"json_field": "answer"}, "pass"),
     ("b", '{"a": [{"x": "a"}, {"x": "b"}]}', {"json_field": "a.1.x"}, "pass"),
     ("b", '{"a": []}', {"json_field": "a.1.x"}, "fail"),
+    ("b", '{"a": ["a", "b"]}', {"json_field": "a.\u0661"}, "fail"),
+    ("b", '{"a": ["a", "b"]}', {"json_field": "a." + "1" * 5000}, "fail"),
     ("b", '{"a": "b"}', {"json_field": "a.b"}, "fail"),
     ("yes", "yes", {"json_field": "answer"}, "fail"),
     ("yes", "[" * 100_000, {"json_field": "answer"}, "fail"),
