@@ -54,6 +54,7 @@ def opened(path: str) -> int:
     Raises:
         TraceUnusable: It cannot be opened, is no file, or others may read it.
     """
+    path = os.path.expanduser(path)  # a client's configuration is read by no shell
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _MODE)
     except OSError as error:
@@ -79,6 +80,7 @@ class Recorder:
         self._passed: queue.SimpleQueue[tuple[Side, float, bytes] | int] = queue.SimpleQueue()
         self._rest: dict[Side, bytearray] = {"client": bytearray(), "server": bytearray()}
         self._masker: Masker | None = None
+        self._ended_early = False
         self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._thread.start()
 
@@ -93,17 +95,14 @@ class Recorder:
 
     def _write(self) -> None:
         self._masker = _masker(self._folder)
-        try:
-            self._put("trace", self._began, {"format": FORMAT, "command": self._masker.value(self._command)})
-            while not isinstance(found := self._passed.get(), int):
+        self._put("trace", self._began, {"format": FORMAT, "command": self._masker.value(self._command)})
+        while not isinstance(found := self._passed.get(), int):
+            if not self._ended_early:
                 self._take(*found)
-            for side, rest in self._rest.items():
-                if rest.strip():
-                    self._message(side, time.monotonic(), bytes(rest))
-            self._put("trace", time.monotonic(), {"ended": found})
-        except OSError as error:  # the wire goes on without a record
-            sys.stderr.write(f"atk trace: the record ends here: {error.strerror}.\n")
-            sys.stderr.flush()
+        for side, rest in self._rest.items():
+            if rest.strip():
+                self._message(side, time.monotonic(), bytes(rest))
+        self._put("trace", time.monotonic(), {"ended": found})
 
     def _take(self, side: Side, at: float, chunk: bytes) -> None:
         *whole, rest = chunk.split(b"\n")
@@ -118,21 +117,31 @@ class Recorder:
     def _message(self, side: Side, at: float, line: bytes) -> None:
         if self._masker is None:
             raise RuntimeError("A message is recorded before there is anything to mask it with.")
+        about: dict[str, Any] = {"bytes": len(line) + 1}
         try:
-            masked: dict[str, Any] = {"message": self._masker.value(json.loads(line))}
-        except (ValueError, RecursionError):
-            masked = {"text": self._masker.text(line.decode("utf-8", "replace"))}
-        kept = masked.get("text") or results.compact(results.safe(masked["message"]))
-        if len(kept) > LONGEST:
-            masked = {"text": kept[:LONGEST], "cut": True}
-        self._put(side, at, {"bytes": len(line) + 1, **masked})
+            message = self._masker.value(json.loads(line))
+            kept = results.compact(results.safe(message))
+            if len(kept) <= LONGEST:
+                self._put(side, at, {**about, "message": message})
+                return
+        except (ValueError, RecursionError):  # it is no JSON, or nested too deep to be looked into
+            kept = self._masker.text(line.decode("utf-8", "replace"))
+        cut = {"cut": True} if len(kept) > LONGEST else {}
+        self._put(side, at, {**about, "text": kept[:LONGEST], **cut})
 
     def _put(self, side: str, at: float, more: Mapping[str, Any]) -> None:
+        if self._ended_early:
+            return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")  # noqa: TID251 - no operation: the wire's own clock
         entry = {"session": self._session, "at": now, "ms": round((at - self._began) * 1000, 3), "from": side, **more}
         line = memoryview(results.compact(results.safe(entry)).encode() + b"\n")
-        while line:
-            line = line[os.write(self._file, line) :]
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError as error:  # the wire goes on without a record
+            self._ended_early = True
+            sys.stderr.write(f"atk trace: the record ends here: {error.strerror}.\n")
+            sys.stderr.flush()
 
 
 def _masker(folder: str) -> Masker:

@@ -53,13 +53,20 @@ def entries(path: str) -> Iterator[Entry]:
 def _entry(path: str, number: int, line: str) -> Entry:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    known = isinstance(found, dict) and found.get("from") in ("client", "server", "trace") and "session" in found
-    if not known or found.get("format", FORMAT) != FORMAT:
+    if not isinstance(found, dict) or not _is_whole(found) or found.get("format", FORMAT) != FORMAT:
         raise TraceUnusable(path=path, reason=f"line {number} is not of a trace of format {FORMAT}")
     shown: Entry = found
     return shown
+
+
+def _is_whole(found: Entry) -> bool:
+    """Whether an object has what each line of a trace has."""
+    known = isinstance(found.get("session"), str) and isinstance(found.get("ms"), int | float)
+    if found.get("from") == "trace":
+        return known and (isinstance(found.get("command"), list) or "ended" in found)
+    return known and found.get("from") in ("client", "server") and isinstance(found.get("bytes"), int)
 
 
 def lines(found: Iterator[Entry]) -> Iterator[str]:
@@ -72,13 +79,13 @@ def lines(found: Iterator[Entry]) -> Iterator[str]:
             yield from _of_trace(entry, session)
             continue
         session.carried[side] += entry["bytes"]
-        told = _told(entry, session, at)
+        told = " ".join(_told(entry, session, at).split())  # a line feed in a name would begin what looks like a line
         yield f"{at / 1000:9.3f} s {_ARROW[side]} {told}  ({_bytes(entry['bytes'])})"
 
 
 def _of_trace(entry: Entry, session: _Session) -> Iterator[str]:
     if "command" in entry:
-        yield f"session {entry['session']}, {entry['at']}: {' '.join(map(str, entry['command']))}"
+        yield f"session {entry['session']}, {entry.get('at')}: {' '.join(' '.join(map(str, entry['command'])).split())}"
         return
     slow = f"; slowest: {session.slowest[1]}, {_seconds(session.slowest[0])}" if session.slowest[1] else ""
     carried = f"{_bytes(session.carried['client'])} to the server, {_bytes(session.carried['server'])} from it"
@@ -100,18 +107,18 @@ def _told(entry: Entry, session: _Session, at: float) -> str:
             return f"{name}{_progress(message)}"
         session.asked[side, key] = name, at
         session.requests += 1
-        return f"{name} #{number}{_arguments(message)}"
+        return f"{name} #{_cut(number)}{_arguments(message)}"
     name, begun = session.asked.pop((_OTHER[side], key), ("(nothing asked)", at))
     session.slowest = max(session.slowest, (at - begun, name))
     result = _outcome(message)
     session.errors += result.startswith("error")
-    return f"{name} #{number}, {_seconds(at - begun)}: {result}"
+    return f"{name} #{_cut(number)}, {_seconds(at - begun)}: {result}"
 
 
 def _name(message: Entry) -> str:
     params = message.get("params")
     of = params.get("name") or params.get("uri") if isinstance(params, Mapping) else None
-    return f"{message['method']} {of}" if isinstance(of, str) else str(message["method"])
+    return _cut(f"{message['method']} {of}" if isinstance(of, str) else str(message["method"]))
 
 
 def _arguments(message: Entry) -> str:
@@ -124,13 +131,13 @@ def _progress(message: Entry) -> str:
     params = message.get("params")
     if message["method"] != "notifications/progress" or not isinstance(params, Mapping):
         return ""
-    of = f"/{params['total']:g}" if isinstance(params.get("total"), int | float) else ""
-    return f" {params.get('progress')}{of} {_cut(params.get('message') or '')}".rstrip()
+    of = f"/{_cut(params['total'])}" if params.get("total") is not None else ""
+    return f" {_cut(params.get('progress'))}{of} {_cut(params.get('message') or '')}".rstrip()
 
 
 def _outcome(message: Entry) -> str:
     if isinstance(error := message.get("error"), Mapping):
-        return f"error {error.get('code')} {_cut(error.get('message'))}"
+        return f"error {_cut(error.get('code'))} {_cut(error.get('message'))}"
     result = message.get("result")
     if not isinstance(result, Mapping):
         return _cut(result)

@@ -159,6 +159,60 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path):
     assert len(list(lines(entries(str(path))))) == 2
 
 
+@pytest.mark.parametrize("depth", [200, 320, 500, 900, 5_000])
+def test_a_message_of_any_depth_is_kept_and_the_record_goes_on(tmp_path, depth):
+    line = b"[" * depth + b'"' + SECRET.encode() + b'"' + b"]" * depth + b"\n"
+    found = recorded(tmp_path / "wire.trace", ("client", line), ("server", {"id": 1}))
+    assert [entry["from"] for entry in found] == ["trace", "client", "server", "trace"]
+    assert found[1]["bytes"] == len(line)
+    assert SECRET not in (tmp_path / "wire.trace").read_text()
+
+
+def test_a_disk_that_is_full_ends_the_record_and_nothing_is_kept_in_memory(capsys):
+    recorder = Recorder(os.open("/dev/full", os.O_WRONLY), ("atk-mcp",), "/")
+    for _ in range(3):
+        recorder.passed("client", b"{}\n")
+    recorder.finish(0)
+    assert recorder._passed.empty()
+    assert capsys.readouterr().err == "atk trace: the record ends here: No space left on device.\n"
+
+
+def test_a_trace_lies_in_the_home_that_a_configuration_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    os.close(opened("~/wire.trace"))
+    assert (tmp_path / "wire.trace").exists()
+
+
+def test_what_a_message_holds_begins_no_line_and_breaks_none(tmp_path, capsys):
+    path, feed = tmp_path / "wire.trace", "x\n    0.000 s ← forged"
+    progress = {"method": "notifications/progress", "params": {"progress": feed, "total": 10**400, "message": feed}}
+    recorded(
+        path,
+        ("client", {"id": feed, "method": feed, "params": {"name": feed, "arguments": {"a": feed}}}),
+        ("server", progress),
+        ("server", {"id": feed, "error": {"code": feed, "message": feed}}),
+        ("client", {"method": feed}),
+        command=("atk-mcp", feed),
+    )
+    assert main(["trace", "show", str(path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"from": "client", "session": "x"}',
+        '{"from": "client", "session": [1], "ms": 1, "bytes": 1}',
+        '{"from": "trace", "session": "x", "ms": 1}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_no_trace_has_is_refused(tmp_path, capsys, line):
+    (tmp_path / "wire.trace").write_text(f"{line}\n")
+    assert main(["trace", "show", str(tmp_path / "wire.trace")]) == 1
+    assert "line 1 is not of a trace" in capsys.readouterr().err
+
+
 def test_a_file_that_others_may_read_or_that_is_no_trace_is_refused(tmp_path, capsys):
     shared = tmp_path / "shared"
     shared.write_text("{}\n")
