@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from atk_mcp.exits import OK, REFUSED, USAGE, project_folder
-from atk_mcp.installing.clients import CLIENT_NAMES, Running
+from atk_mcp.installing.clients import CLIENT_NAMES, CLIENTS, Running
 from atk_mcp.terminal import complain
 
 _PORTS = 1 << 16
@@ -72,6 +72,16 @@ def add(commands: Any, command: Add) -> None:  # noqa: ANN401 - argparse keeps t
 def _install(given: argparse.Namespace) -> int:
     from atk_mcp.installing.run import Wanted, install  # noqa: PLC0415 - nothing else needs it
 
+    if given.uninstall and given.client != "codex":
+        where = CLIENTS[given.client].where
+        complain(f"atk install: ATK puts nothing into {given.client} by itself. Take the entry atk out of {where}.")
+        return USAGE
+    if wrong := [name for name in given.env if not (name.isidentifier() and name.isascii())]:
+        complain(
+            f"atk install: --env {wrong[0].partition('=')[0]!r}… is no name of a variable. Give names such as "
+            "OPENAI_API_KEY, never values."
+        )
+        return USAGE
     if given.http and given.env:
         complain("atk install: --env goes without --http: such a server sees what it was started with.")
         return USAGE

@@ -20,6 +20,9 @@ from storage.errors import AtkError
 _SECONDS = 120
 """How long one command of Codex may take."""
 
+_TIMED_OUT = 124
+"""The status that timeout(1) gives a command that did not end in time."""
+
 _SHOWN = 600
 
 
@@ -136,12 +139,18 @@ def _remove(codex: str, folder: str, steps: Sequence[Sequence[str]]) -> None:
 
 
 def _codex(codex: str, arguments: Sequence[str]) -> None:
-    done = subprocess.run(  # noqa: S603 - the program that the person named, with arguments of ours
-        [codex, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-_SHOWN:]
-        raise CodexFailed(command=shlex.join(["codex", *arguments]), status=done.returncode, said=said)
+    command = [codex, *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the person named, with arguments of ours
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+        )
+        status, said = done.returncode, (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-_SHOWN:]
+    except subprocess.TimeoutExpired:
+        status, said = _TIMED_OUT, f"it had not ended after {_SECONDS} s"
+    except OSError as error:
+        raise CodexMissing(program=f"{codex} ({error.strerror})") from error
+    if status:
+        raise CodexFailed(command=shlex.join(["codex", *arguments]), status=status, said=said)
 
 
 def _not_apart() -> str | None:

@@ -120,6 +120,20 @@ def test_failure_of_codex_is_told_with_its_command(codex, capsys, monkeypatch):
     assert "codex plugin marketplace add" in capsys.readouterr().err
 
 
+def test_a_codex_that_hangs_or_cannot_run_or_writes_what_is_no_text_is_a_refusal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("atk_mcp.installing.run._SECONDS", 0.2)
+    program = tmp_path / "codex"
+    for script, told in (
+        ("#!/bin/sh\nexec sleep 60\n", "ended with status 124: it had not ended after 0.2 s"),
+        ("#!/no/such/interpreter\n", "cannot be started"),
+        ("#!/bin/sh\nprintf 'caf\\351' >&2; exit 3\n", "ended with status 3: caf\ufffd"),
+    ):
+        program.write_text(script, encoding="utf-8")
+        program.chmod(0o755)
+        assert inspector.main(["install", "--codex", str(program)]) == 1
+        assert told in capsys.readouterr().err
+
+
 def test_missing_codex_is_told_with_what_else_there_is(capsys):
     assert inspector.main(["install", "--codex", "no-such-program"]) == 1
     assert "--client" in capsys.readouterr().err
@@ -189,6 +203,8 @@ def test_plugin_over_http_has_the_skills_and_the_address_and_starts_nothing(code
     ("options", "told"),
     [
         (["--http", "--env", "X"], "--http"),
+        (["--env", "KEY=secret"], "never values"),
+        (["--client", "cursor", "--uninstall"], "Take the entry atk out of ~/.cursor/mcp.json"),
         (["--port", "1"], "--http"),
         (["--token-file", "x"], "--http"),
         (["--http", "--port", "0"], "1 to 65535"),
@@ -197,7 +213,9 @@ def test_plugin_over_http_has_the_skills_and_the_address_and_starts_nothing(code
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_written(options, told, capsys):
     assert inspector.main(["install", "--codex", "no-such-program", *options]) == 2
-    assert told in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert "secret" not in shown
     assert not os.path.exists(plugin.home())
 
 
