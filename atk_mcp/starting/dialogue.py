@@ -25,6 +25,7 @@ _PLACEMENTS: tuple[tuple[Placement, str], ...] = (
     ("file", "in a file that an argument names; it holds JSON, so a text stands in quotes"),
 )
 _SHELL_WORDS = {"|", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LOGIN = "~/.codex/auth.json"
 _PROTECTIONS: tuple[tuple[str | None, str], ...] = (
     (None, "nothing yet; no run starts before something does"),
@@ -78,7 +79,7 @@ def how(asking: Asking, found: Found) -> Started | None:
         asking.show(f"  {number}  {_shown(way)}   ({way.why})")
     choices = "its number, or " if ways else ""
     asking.tell(f"Give {choices}the command as you type it, or none to only import and assess evidence.", indent="  ")
-    entry = asking.ask("start", "Start", "1" if ways else "none", lambda given: _entry(given, ways))
+    entry = asking.ask("start", "Start", "1" if ways else "none", lambda given: _entry(given, ways, found))
     if entry is None:
         return None
     if entry.skill is not None:
@@ -114,7 +115,7 @@ def _shown(way: Entry) -> str:
     return shlex.join(way.argv) if way.skill is None else f"Codex with the Skill in {way.skill}"
 
 
-def _entry(given: str, ways: list[Entry]) -> Entry | None:
+def _entry(given: str, ways: list[Entry], found: Found) -> Entry | None:
     if given.lower() in _NO_AGENT:
         return None
     if given.isascii() and given.isdigit():
@@ -130,8 +131,14 @@ def _entry(given: str, ways: list[Entry]) -> Entry | None:
         )
     if not argv:
         raise CommandNotAList(given="empty")
+    if _ASSIGNMENT.match(argv[0]):
+        raise Unusable(
+            f"{argv[0].partition('=')[0]}=… before a command is for a shell, and a command is started without one. Put "
+            "env before it, or leave it out and name the variable where variables are asked for."
+        )
     check_template(argv)
-    source = next((word.removeprefix("./") for word in argv if "/" in word or "." in word), None)
+    own = (word.removeprefix(f"{found.root}/").removeprefix("./") for word in argv)
+    source = next((path for path in own if path in found.by_path), None)
     return Entry(tuple(argv), "as you said", source)
 
 

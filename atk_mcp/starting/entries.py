@@ -208,7 +208,7 @@ def _way(found: Found, file: File) -> Entry | None:
 def _python_way(found: Found, file: File) -> Entry | None:
     text = found.text(file.path)
     stem = file.name.removesuffix(".py")
-    if stem == "__main__":
+    if stem == "__main__" and all(part.isidentifier() for part in file.folder.split("/")):
         return Entry((python(found), "-m", file.folder.replace("/", ".")), "a package that can be started", file.path)
     if "__main__" not in text and stem not in _FIRST and "sys.argv" not in text and "input(" not in text:
         return None

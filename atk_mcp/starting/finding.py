@@ -138,7 +138,7 @@ def _entries(folder: str, limit: int, left_out: Counter[str]) -> list[os.DirEntr
 def _is_executable(entry: os.DirEntry[str]) -> bool:
     try:
         return bool(entry.stat(follow_symlinks=False).st_mode & 0o111)
-    except FileNotFoundError:  # it went while the folder was read
+    except OSError:  # it went while the folder was read, or the folder may be listed and not be entered
         return False
 
 

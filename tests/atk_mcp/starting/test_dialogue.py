@@ -65,6 +65,7 @@ def test_every_answer_reaches_the_request(answered):
     [
         (["9"], ["1", "", "", "", "", ""], "'9' is no choice. Give a number from 1 to 1."),
         (["a | b"], ["1", "", "", "", "", ""], "| is for a shell, and a command is started without one."),
+        (["KEY=1 python3 agent.py"], ["1", "", "", "", "", ""], "KEY=… before a command is for a shell"),
         (["'open"], ["1", "", "", "", "", ""], "Close every quote"),
         (["a {inputs}"], ["1", "", "", "", "", ""], "{inputs}"),
         (["\x1b[A"], ["1", "", "", "", "", ""], "a character that is no text"),
@@ -81,6 +82,14 @@ def test_every_answer_reaches_the_request(answered):
 def test_what_cannot_be_taken_is_said_and_asked_again(answered, wrong, right, said):
     _, _, shown = answered(TARGET, *wrong, *right)
     assert said in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("python", [".venv/bin/python", "/usr/bin/python3", "python3 -W error.x"])
+@pytest.mark.parametrize("script", ["agent.py", "./agent.py"])
+def test_the_file_that_begins_is_found_whatever_starts_it(answered, python, script):
+    request, _, _ = answered({"agent.py": PYTHON, ".venv/bin/python": ""}, f"{python} {script}", *[""] * 5)
+    assert request["command"][-1] == "{input}"
+    assert [(part["source_path"], part["change_role"]) for part in request["components"]] == [("agent.py", "variable")]
 
 
 def test_without_git_nothing_but_the_mode_differs(answered):

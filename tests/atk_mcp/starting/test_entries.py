@@ -104,6 +104,12 @@ def test_the_likely_ways_are_found_best_first(folder, name):
     assert (guess.placement, entries.command(proposed[0].argv, guess.placement, guess.flag)) == (placement, command)
 
 
+@pytest.mark.parametrize("path", ["__main__.py", "v1.2/__main__.py"])
+def test_a_main_file_that_no_package_holds_is_started_by_its_path(folder, path):
+    found = finding.look(str(folder({path: PYTHON})))
+    assert [way.argv for way in entries.entries(found)] == [("python3", path)]
+
+
 def test_an_executable_script_is_started_by_itself(folder):
     found = finding.look(str(folder({"ask": "#!/bin/sh\necho $1\n", "data": "x"}, executable=["ask", "data"])))
     assert entries.entries(found) == [entries.Entry(("./ask",), "an executable script", "ask")]
