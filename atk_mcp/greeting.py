@@ -96,7 +96,7 @@ class Greeting:
         return None
 
     def _hello(self, number: int | str, params: Mapping[str, Any]) -> tuple[bytes | None, bool] | None:
-        complete = isinstance(params.get("capabilities"), dict) and isinstance(params.get("clientInfo"), dict)
+        complete = _says_who(params.get("capabilities"), params.get("clientInfo"))
         if self.handshake_id is not None or not complete or params.get("protocolVersion") not in VERSIONS:
             return None
         self.handshake_id = number
@@ -138,9 +138,13 @@ def _is_modern(params: Mapping[str, Any]) -> bool:
         return False
     known = {f"{_META}{name}" for name in ("protocolVersion", "clientCapabilities", "clientInfo")} | {"progressToken"}
     can, who = meta.get(f"{_META}clientCapabilities"), meta.get(f"{_META}clientInfo", {"name": "", "version": ""})
+    return set(meta) <= known and _says_who(can, who)
+
+
+def _says_who(can: object, who: object) -> bool:
+    """Whether a client says what it can and who it is as the SDK will take it."""
     named = isinstance(who, dict) and all(isinstance(who.get(part), str) for part in ("name", "version"))
-    able = isinstance(can, dict) and all(isinstance(part, dict) for part in can.values())
-    return set(meta) <= known and named and able
+    return named and isinstance(can, dict) and all(isinstance(part, dict) for part in can.values())
 
 
 def _answer(number: int | str, result: Mapping[str, Any]) -> bytes:

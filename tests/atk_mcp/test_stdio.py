@@ -231,6 +231,13 @@ def test_an_id_that_cannot_be_sent_is_left_to_the_sdk_which_refuses_it():
         assert Greeting([], "1.2.3")(json.dumps(request | {"id": "\U0001f600"}).encode()) is not None
 
 
+@pytest.mark.parametrize("wrong", [{"clientInfo": {}}, {"clientInfo": {"name": "x"}}, {"capabilities": {"roots": 1}}])
+def test_a_handshake_that_the_sdk_will_refuse_is_not_greeted(wrong):
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello | wrong}
+    assert Greeting([], "1.2.3")(json.dumps(request).encode()) is None
+
+
 def wired(greeter=None):
     """A wire on pipes. Returns it with the client's end to write and the one to read."""
     (incoming, to_server), (from_server, outgoing) = os.pipe(), os.pipe()
