@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from atk_mcp.terminal import complain, say
+from atk_mcp.terminal import complain, say, typed
 from operations import confirming
 from operations.confirming import Answer, Ask, Question
 from storage.errors import AtkError, NextCall
@@ -64,7 +64,5 @@ def _ask(question: Question) -> Answer:
 
 def _ask_text(text: str) -> Answer:
     complain(f"\n{text}")
-    sys.stderr.write(f"Type {WORD} to allow it, anything else to refuse: ")
-    sys.stderr.flush()
-    said = sys.stdin.readline()
-    return "accept" if said.strip().lower() == WORD else "decline"
+    said = typed(f"Type {WORD} to allow it, anything else to refuse: ")
+    return "accept" if said.lower() == WORD else "decline"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from atk_mcp.terminal import complain, say
+from atk_mcp.terminal import complain, say, typed
 from storage.project import Project
 from storage.projection import State
 from storage.schema.batches import Batch
@@ -86,6 +85,4 @@ def _ask(batch: Batch) -> str | None:
     if not (os.isatty(0) and os.isatty(2)):
         complain("Nobody is at the terminal to be asked; say --rerun-unknown REASON where they may run again.")
         return None
-    sys.stderr.write("Why may they run again? (empty: they may not) ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip() or None
+    return typed("Why may they run again? (empty: they may not) ") or None

@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(f"atk: stdout takes no more: {error}.")
         return given.unsaid or REFUSED
     except Exception as error:  # noqa: BLE001 - each becomes a refusal, or a crash that is put on record
-        return max(_failed(error, given), given.unsaid)  # what refuses a gate is no verdict
+        return max(_failed(error, given), int(given.unsaid))  # what refuses a gate is no verdict
     return status
 
 
@@ -371,21 +371,17 @@ def _invoke(
     operation = _named(name)
     if given.project is not None:
         arguments = {**arguments, "project_path": given.project}
-    progress = ProgressLine(None if given.json else _EVERY)
     ask = None if given.json else at_terminal()
     asked = Asked()
     try:
-        with stoppable(asked, quiet=given.json):
+        with ProgressLine(None if given.json else _EVERY) as progress, stoppable(asked, quiet=given.json):
             response = invoke(operation, arguments, progress=progress, cancelled=asked, stays=True, ask=ask)
             text = show(results.payload(response))
     except AtkError as error:
-        progress.clear()
         declined = refused(error, as_json=given.json, project=given.project)
         return asked.status or declined
     except Exception as error:  # noqa: BLE001 - a crash is put on record, and the person gets its id
-        progress.clear()
         return crashed(error, name, arguments, as_json=given.json)
-    progress.clear()
     if text is not None:
         say(text)
     return asked.status or OK

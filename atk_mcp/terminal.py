@@ -6,11 +6,12 @@ import json
 import math
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from atk_mcp.pipes import fill_closed
 
@@ -106,6 +107,13 @@ def complain(text: str) -> None:
     _write(sys.stderr, text)
 
 
+def typed(question: str) -> str:
+    """Asks at the terminal and returns the line that is typed; bytes of it that are no text are replaced."""
+    sys.stderr.write(neutralised(question))
+    sys.stderr.flush()
+    return sys.stdin.buffer.readline().decode("utf-8", "replace").strip()
+
+
 def _write(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
     stream.write(neutralised(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -170,6 +178,10 @@ def command(step: Mapping[str, Any], project: str | None) -> str:
     return f"atk call {step.get('tool')}{there}{request}" + (f"   (add {wanted})" if wanted else "")
 
 
+def _figure(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
+
+
 class ProgressLine:
     """Shows how far a call is: on one line of a terminal; elsewhere in lines now and then, where they are wanted."""
 
@@ -181,12 +193,21 @@ class ProgressLine:
         self._last = -math.inf
         self._dirty = False
 
+    def __enter__(self) -> Self:
+        """Lets whatever ends the block take the line away."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
     def __call__(self, done: float, total: float | None, note: str) -> None:
-        """Shows `done` of `total` and what is being done."""
-        of = f"/{total:g}" if total is not None else ""
-        line = f"{done:g}{of} {neutralised(note).splitlines()[0] if note else ''}".rstrip()
+        """Shows `done` of `total`, where anything is counted, and what is being done."""
+        of = f"/{_figure(total)}" if total is not None else ""
+        count = f"{_figure(done)}{of} " if of or done else ""
+        line = f"{count}{neutralised(note).splitlines()[0] if note else ''}".rstrip()
         if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{line}")
+            room = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be taken back
+            sys.stderr.write(f"\r\x1b[K{line[:room]}")
             sys.stderr.flush()
             self._dirty = True
         elif self._every is not None and (now := self._clock()) - self._last >= self._every:

@@ -19,9 +19,8 @@ def verified(root: str, *, as_json: bool) -> bool:
         ProjectNotInitialized: There is no project.
         LegacyStore: There is a store of another kind.
     """
-    line = ProgressLine(None if as_json else 1.0)
-    report = verify(Project.open(root), lambda note: line(0, None, f"verifying {note}"))
-    line.clear()
+    with ProgressLine(None if as_json else 1.0) as line:
+        report = verify(Project.open(root), lambda note: line(0, None, f"verifying {note}"))
     if as_json:
         say(results.compact(_told(report)))
     else:

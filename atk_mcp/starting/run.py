@@ -224,20 +224,17 @@ class _Begun:
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Runs an operation as `atk call` does, and returns its answer."""
-        progress, asked = ProgressLine(), Asked()
+        asked = Asked()
         self.calling = True
-        try:
-            with stoppable(asked, quiet=self.asking.aside):
-                answer = invoke(
-                    all_operations()[name],
-                    {**arguments, "project_path": self.root},
-                    progress=progress,
-                    cancelled=asked,
-                    stays=True,
-                    ask=None if self.asking.yes else at_terminal(),
-                )
-        finally:
-            progress.clear()
+        with ProgressLine() as progress, stoppable(asked, quiet=self.asking.aside):
+            answer = invoke(
+                all_operations()[name],
+                {**arguments, "project_path": self.root},
+                progress=progress,
+                cancelled=asked,
+                stays=True,
+                ask=None if self.asking.yes else at_terminal(),
+            )
         self.calling = False
         told = results.payload(answer)
         if asked():

@@ -1,12 +1,13 @@
 """What reaches a terminal."""
 
 import gc
+import io
 import json
 import sys
 
 import pytest
 
-from atk_mcp.terminal import ProgressLine, in_words, neutralised, say, take_streams
+from atk_mcp.terminal import ProgressLine, in_words, neutralised, say, take_streams, typed
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,23 @@ def test_progress_that_nobody_wants_in_a_file_is_not_written(capsys):
     progress(1, None, "")
     progress.clear()
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_typed_and_is_no_text_is_an_answer_as_any(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9 \n"), encoding="utf-8"))
+    assert typed("Why? ") == "caf\ufffd"
+    assert capsys.readouterr() == ("", "Why? ")
+
+
+def test_progress_counts_in_whole_figures_and_counts_nothing_where_nothing_is_counted(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    with ProgressLine() as progress:
+        progress(1_234_567.0, 2_000_000.0, "rows")
+        progress(0.5, None, "")
+        progress(0, None, "what is longer than a line")
+    shown = capsys.readouterr().err.split("\r\x1b[K")
+    assert shown == ["", "1234567/2000000 rows"[:19], "0.5", "what is longer than", ""]
 
 
 def test_progress_on_a_terminal_is_one_line_that_is_taken_away(capsys, monkeypatch):
