@@ -124,7 +124,7 @@ def _refusal(code: str, message: str, facts: Mapping[str, Any], calls: Sequence[
 
 def _failed(structure: dict[str, Any], calls: Sequence[NextCall]) -> dict[str, Any]:
     words = f"Error [{structure['code']}] {structure['message']} {_in_words(calls)}".rstrip()
-    text: str = safe(words[:LIMIT])
+    text = safe(words).encode()[:LIMIT].decode("utf-8", "ignore")
     return {"content": [{"type": "text", "text": text}], "structuredContent": structure, "isError": True}
 
 
