@@ -89,3 +89,10 @@ def test_letters_that_only_a_model_would_read_are_shown():
     told = results.of_response(response)["structuredContent"]["echo"]
     shown = "{U+E006B}{U+E0065}{U+E0065}{U+E0070}"
     assert told == {"x": f"fine{shown}", f"k{{U+202E}}{shown}": "é\u200d"}
+
+
+def test_the_text_of_a_refusal_keeps_to_its_limit_in_bytes_in_every_script():
+    refused = results.of_error(CasesMissing(dataset_id="退" * 5_000))
+    (part,) = refused["content"]
+    assert len(part["text"].encode()) <= results.LIMIT
+    assert part["text"].startswith("Error [cases_missing] There are no Cases in 退")
