@@ -59,6 +59,10 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
+class FrameTooLarge(ValueError):
+    """A body is longer than a reader takes for one."""
+
+
 def digest(data: bytes) -> str:
     """Returns the SHA-256 of `data` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
@@ -68,11 +72,12 @@ def encode(body: dict[str, Any]) -> tuple[bytes, str]:
     """Returns `body` as one frame, and the digest that the next frame names as `prev`.
 
     Raises:
-        ValueError: The body is larger than a reader would take, or holds NaN or infinity.
+        FrameTooLarge: The body is larger than a reader would take.
+        ValueError: It holds NaN or infinity.
     """
     raw = canonical(body)
     if len(raw) > MAX_BODY:
-        raise ValueError(f"BUG: a frame of {len(raw)} bytes")
+        raise FrameTooLarge(f"a frame of {len(raw)} bytes")
     return b"%08x %08x %s\n" % (len(raw), zlib.crc32(raw), raw), digest(raw)
 
 

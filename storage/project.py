@@ -107,6 +107,8 @@ class Project:
         self._state = State()
         self._guard = threading.RLock()
         self._tidied = False
+        self._rotates = True
+        """Whether a checkpoint can hold the state. It costs much to find out, and hardly ever turns."""
         self._segment: int | None = None
         """That of the last change: a new one was begun by another process."""
         self.mask_key = load_key(store.full(KEY))
@@ -274,8 +276,8 @@ class Project:
             self.edited_views, failed = views.rebuild(self.store, state)
             self.unwritten += failed
             self._tidied = not failed  # only now: what was found damaged refuses the next change as well
-        if segments.due(self.store, state):
-            segments.rotate(self, state, held, self.clock())
+        if self._rotates and segments.due(self.store, state):
+            self._rotates = segments.rotate(self, state, held, self.clock())
             state = self.catch_up(held)
         return state
 

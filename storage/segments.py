@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from storage.files import Folder, StoreDamaged
-from storage.frames import HEADER, ORIGIN, Frame, Tail, encode, scan
+from storage.frames import HEADER, ORIGIN, Frame, FrameTooLarge, Tail, encode, scan
 from storage.journal import FOLDER, Journal, segment_path
 from storage.lock import Held
 from storage.projection import State, dump
@@ -49,8 +49,10 @@ def due(store: Folder, state: State) -> bool:
     return grown >= LEAST and grown >= TIMES_CHECKPOINT * _checkpoint_size(store, state.position.segment)
 
 
-def rotate(project: Project, state: State, held: Held, at: str) -> None:
+def rotate(project: Project, state: State, held: Held, at: str) -> bool:
     """Begins a segment with a checkpoint of `state`, and packs the ones before. The project's lock is held.
+
+    Returns whether it did: a state that no frame can hold has no checkpoint, and the segment grows on.
 
     A crash in between leaves a segment that was begun, or one that is packed later by `tidy`.
 
@@ -72,10 +74,14 @@ def rotate(project: Project, state: State, held: Held, at: str) -> None:
         "segment_before": store.digest(last).sha256,
         "state": dump(state),
     }
-    frame, _ = encode(body)
+    try:
+        frame, _ = encode(body)
+    except FrameTooLarge:
+        return False
     path = segment_path(position.segment + 1)
     _place(store, path, frame)
     tidy(store)
+    return True
 
 
 def tidy(store: Folder) -> None:

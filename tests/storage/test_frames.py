@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.frames import HEADER, ORIGIN, Frame, Tail, canonical, encode, scan
+from storage.frames import HEADER, ORIGIN, Frame, FrameTooLarge, Tail, canonical, encode, scan
 
 
 def written(*bodies):
@@ -93,7 +93,7 @@ def test_reading_goes_on_where_it_stopped():
 
 def test_a_frame_too_large_for_a_reader_is_never_made(monkeypatch):
     monkeypatch.setattr("storage.frames.MAX_BODY", 40)
-    with pytest.raises(ValueError, match="BUG"):
+    with pytest.raises(FrameTooLarge, match="51 bytes"):
         encode({"text": "x" * 40})
 
 

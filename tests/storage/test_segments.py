@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from operations.verification import verify
-from storage import segments
+from storage import frames, segments
 from storage.files import StoreDamaged
 from storage.frames import ORIGIN, Frame, encode, scan
 from storage.journal import FOLDER, Journal, segment_path
@@ -144,6 +144,18 @@ def test_journal_grows_only_in_proportion_to_its_records(monkeypatch, tmp_path):
     records = sum(end for _, end in sizes) - checkpoints
     assert len(sizes) > 2
     assert checkpoints < records
+
+
+@pytest.mark.usefixtures("short")
+def test_state_that_is_too_large_for_a_checkpoint_holds_no_change_up(monkeypatch, tmp_path):
+    monkeypatch.setattr(frames, "MAX_BODY", 8192)
+    project = bare(str(tmp_path / "large"))
+    for n in range(60):
+        toys.put(project, f"judger-{n}")
+    toys.put(reopened(project), "another")
+    assert newest(project) >= 2
+    assert len(dump(reopened(project).state())["objects"]["judger"]) == 61
+    assert verify(reopened(project)).findings == []
 
 
 @pytest.mark.parametrize("torn", [False, True])
