@@ -1,10 +1,11 @@
-"""Where the tests keep their files: in memory where there is room, since they flush thousands of small stores.
+"""What all tests need: room in memory for thousands of small stores, keys of their own, and keys that interrupt.
 
 TMPDIR, or ATK_TEST_DISK=1, keeps them on the disk.
 """
 
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import settings
@@ -16,6 +17,7 @@ ROOM = 4 << 30
 
 def pytest_configure():
     _keep_in_memory()
+    _hear_interrupts()
     # Nothing is asserted about wall clocks: one example may take a second where others use the machine.
     settings.register_profile("patient", parent=settings(), deadline=None)
     settings.load_profile("patient")
@@ -28,3 +30,10 @@ def _keep_in_memory():
     if os.path.isdir(MEMORY) and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = MEMORY  # the processes that tests start follow
         tempfile.tempdir = None
+
+
+def _hear_interrupts():
+    """Undoes what `nohup` and shells do to what runs in the background: processes that tests start would inherit it."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)

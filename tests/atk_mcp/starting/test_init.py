@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 
@@ -32,6 +33,10 @@ def atk(capsys):
 
 def configuration(root):
     return Project.open(str(root)).state().all(ProjectRecord)[0]
+
+
+PATIENCE_SECONDS = 60
+"""A bound on what is broken, not a measurement."""
 
 
 class Terminal:
@@ -65,6 +70,7 @@ class Terminal:
         return self.shown.replace("\r\n", "\n"), os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self):
+        assert select.select([self.fd], [], [], PATIENCE_SECONDS)[0], f"nothing more was shown; what was: {self.shown}"
         try:
             data = os.read(self.fd, 65_536)
         except OSError:  # the other end of the terminal is closed
