@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
-import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from functools import partial
 from typing import BinaryIO, Self
 
 from storage.errors import AtkError, NextCall
+from storage.removing import KEPT, remove
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -226,9 +226,22 @@ class Folder:
         """Removes `path` and all below it, following nothing. Missing is fine."""
         try:
             with self.parent(path) as (fd, name):
-                _remove(name, fd)
+                remove(name, fd)
         except FileNotFoundError:
             return
+
+    def clear(self, path: str) -> bool:
+        """Removes what an agent may have left, as far as the system lets go of it, and returns whether all is gone.
+
+        What stays belongs to somebody else, as what a container wrote for its own user, or is a mount.
+        """
+        try:
+            self.remove_tree(path)
+        except OSError as error:
+            if error.errno not in KEPT:
+                raise
+            return False
+        return True
 
     def digest(self, path: str) -> Stored:
         """Returns the digest and the size of a file, read in pieces."""
@@ -309,59 +322,3 @@ def _is_link(name: str, at: int) -> bool:
         return stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
-
-
-def _remove(name: str, at: int) -> None:
-    """Removes an entry of a folder, however deep it is: neither handles nor the stack limit what an agent leaves."""
-    if not _is_folder(name, at):
-        os.unlink(name, dir_fd=at)
-        return
-    top = _openable(name, at)
-    try:
-        spare = map(str, itertools.count())
-        while entries := os.listdir(top):
-            for entry in entries:
-                _flatten(entry, top, spare)
-    finally:
-        os.close(top)
-    os.rmdir(name, dir_fd=at)
-
-
-def _flatten(entry: str, top: int, spare: Iterator[str]) -> None:
-    """Removes an entry of `top`; the folders in it become entries of `top`, to be removed in their turn."""
-    if not _is_folder(entry, top):
-        os.unlink(entry, dir_fd=top)
-        return
-    fd = _openable(entry, top)
-    try:
-        for name in os.listdir(fd):
-            if _is_folder(name, fd):
-                os.close(_openable(name, fd))
-                _lift(name, fd, top, spare)
-            else:
-                os.unlink(name, dir_fd=fd)
-    finally:
-        os.close(fd)
-    os.rmdir(entry, dir_fd=top)
-
-
-def _lift(name: str, at: int, top: int, spare: Iterator[str]) -> None:
-    for free in spare:
-        try:
-            os.rename(name, free, src_dir_fd=at, dst_dir_fd=top)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise
-        else:
-            return
-
-
-def _is_folder(name: str, at: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
-
-
-def _openable(name: str, at: int) -> int:
-    """Returns a handle of a folder that can be listed and emptied, whatever an agent set its mode to."""
-    if os.stat(name, dir_fd=at, follow_symlinks=False).st_mode & 0o700 != 0o700:  # noqa: PLR2004 - a mode
-        os.chmod(name, FOLDER_MODE, dir_fd=at)
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)

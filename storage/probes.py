@@ -55,7 +55,7 @@ def sealed_body(project: Project, state: State, probe: Probe) -> dict[str, Any]:
     if project.store.exists(f"{folder}/{LOG}"):
         log = f"{folder}/{LOG}"
         files[log] = project.store.digest(log) if found.end else project.store.flushed_anew(log)
-    project.store.remove_tree(work_folder(probe))
+    project.store.clear(work_folder(probe))
     sealed = _sealed(project, probe, found, stored)
     return {
         "kind": "operation",

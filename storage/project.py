@@ -114,8 +114,8 @@ class Project:
         self.mask_key = load_key(store.full(KEY))
         self.unresolved: list[recovery.Unresolved] = []
         self.edited_views: list[str] = []
-        self.unwritten: list[str] = []
-        """A warning for each view that a recovery could not write."""
+        self.mishaps: list[str] = []
+        """A warning for each view that the last recovery could not write, and each folder it could not take away."""
 
     @classmethod
     def open(cls, root: str) -> Project:
@@ -265,16 +265,16 @@ class Project:
         if state.intents or state.runs or probes.open_probes(state):
             recovery.free_work(self)
             before = state
-            state, self.unresolved = recovery.recover(self, state, held)
+            state, self.unresolved, kept = recovery.recover(self, state, held)
             changed = [key for key, number in state.written.items() if before.written.get(key) != number]
-            self.unwritten = self.show(state, changed)
+            self.mishaps = self.show(state, changed) + kept
         else:
-            self.unresolved, self.unwritten = [], []
+            self.unresolved, self.mishaps = [], []
         if not self._tidied:
             segments.tidy(self.store)
-            recovery.tidy(self, state)
+            kept = recovery.tidy(self, state)
             self.edited_views, failed = views.rebuild(self.store, state)
-            self.unwritten += failed
+            self.mishaps += [*failed, *(said for said in kept if said not in self.mishaps)]
             self._tidied = not failed  # only now: what was found damaged refuses the next change as well
         if self._rotates and segments.due(self.store, state):
             self._rotates = segments.rotate(self, state, held, self.clock())

@@ -41,9 +41,21 @@ class Unresolved:
     error: AtkError
 
 
-def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unresolved]]:
-    """Finishes or undoes what has no living owner. Returns the state after, and what could not be resolved."""
+def stays(path: str) -> str:
+    """Returns the sentence on a folder of work that the system does not let us remove."""
+    return (
+        f"{path} could not be taken away whole: something in it belongs to another user, or is a mount. It takes up "
+        "room and nothing else; remove it by hand."
+    )
+
+
+def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unresolved], list[str]]:
+    """Finishes or undoes what has no living owner.
+
+    Returns the state after, what could not be resolved, and a sentence on each folder that could not be taken away.
+    """
     unresolved: list[Unresolved] = []
+    kept: list[str] = []
     for intent in list(state.intents.values()):
         if is_alive(project.store, intent.owner):
             continue
@@ -59,10 +71,10 @@ def recover(project: Project, state: State, held: Held) -> tuple[State, list[Unr
         try:
             state = project.append(runs.sealed_body(project, state, run), held)
             project.forget(run.owner)
-            runs.clear_work(project, run)
+            kept += map(stays, runs.clear_work(project, run))
         except AtkError as error:
             unresolved.append(Unresolved(run.number, "run_evaluation", error))
-    return _seal_probes(project, state, held, unresolved), unresolved
+    return _seal_probes(project, state, held, unresolved), unresolved, kept
 
 
 def _seal_probes(project: Project, state: State, held: Held, unresolved: list[Unresolved]) -> State:
@@ -149,8 +161,10 @@ def nobodys(store: Folder, state: State) -> Iterator[str]:
             yield f"{WORK}/{name}"
 
 
-def tidy(project: Project, state: State) -> None:
+def tidy(project: Project, state: State) -> list[str]:
     """Takes away staged folders, placed ones that no record names, work of no run, and owners of nothing.
+
+    Returns a sentence on each folder of work that the system does not let go of.
 
     Raises:
         StoreDamaged: A placed folder is of a record that the journal does not have; all is left as it is.
@@ -158,20 +172,27 @@ def tidy(project: Project, state: State) -> None:
     store = project.store
     free_work(project)
     _require_whole(project, state, {holder: store.names(holder) for holder in HOLDERS})
+    kept = []
     for path in list(nobodys(store, state)):
-        store.remove_tree(path)
-    _sweep_apart(project, state)
+        if not path.startswith(f"{WORK}/"):
+            store.remove_tree(path)
+        elif not store.clear(path):
+            kept.append(store.full(path))
+    kept += _sweep_apart(project, state)
     busy = {intent.owner for intent in state.intents.values()} | {run.owner for run in state.runs.values()}
     for nonce in store.names(OWNERS):
         if nonce not in busy:
             forget_dead(store, nonce)
+    return [stays(path) for path in kept]
 
 
-def _sweep_apart(project: Project, state: State) -> None:
-    """Takes away the folders of isolated runs that are sealed: a crash may come between the two."""
+def _sweep_apart(project: Project, state: State) -> list[str]:
+    """Takes away the folders of isolated runs that are sealed: a crash may come between the two. Returns what stays."""
+    kept = []
     apart = {run.details["isolated"]["folder"] for run in state.runs.values() if "isolated" in run.details}
     for project_id in state.objects.get("project", {}):
-        checkpoints.sweep_places(project.store.path, project_id, keep=apart)
+        kept += checkpoints.sweep_places(project.store.path, project_id, keep=apart)
+    return kept
 
 
 def _require_whole(project: Project, state: State, placed: Mapping[str, Sequence[str]]) -> None:

@@ -158,14 +158,19 @@ def _clear_slots(project: Project, batch: Batch) -> None:
     """Removes what lies in the clear of holdout Cases before the batch is sealed: nobody would remove it afterwards."""
     for name in project.store.names(f"work/{batch.id}"):
         if name.partition(".")[0].isdigit():  # an attempt's folder, or one that was set aside for it
-            project.store.remove_tree(f"work/{batch.id}/{name}")
+            project.store.clear(f"work/{batch.id}/{name}")
 
 
-def clear_work(project: Project, run: OpenRun) -> None:
-    """Removes the raw output of a run whose masked copy is sealed, and the folder of an isolated one."""
-    project.store.remove_tree(f"work/{run.batch_id}")
-    if isolated := run.details.get("isolated"):
-        checkpoints.remove_place(isolated["folder"], project.store.path)
+def clear_work(project: Project, run: OpenRun) -> list[str]:
+    """Removes the raw output of a run whose masked copy is sealed, and the folder of an isolated one.
+
+    Returns the folders that the system does not let go of.
+    """
+    kept = [] if project.store.clear(_work(run)) else [project.store.full(_work(run))]
+    isolated = run.details.get("isolated")
+    if isolated and not checkpoints.remove_place(isolated["folder"], project.store.path):
+        kept.append(isolated["folder"])
+    return kept
 
 
 def _write_records(project: Project, batch_id: str, attempts: Attempts) -> Stored:

@@ -186,7 +186,7 @@ class Pending:
             state = self.project.append({**body, **({"reason": reason} if reason else {})}, held)
             self.project.forget(self.owner.nonce)
             warnings = self.project.show(state, _newer(before, state))
-            return state.position.number, [*self.project.unwritten[:SHOWN], *warnings]
+            return state.position.number, [*self.project.mishaps[:SHOWN], *warnings]
 
 
 @dataclass
@@ -308,7 +308,7 @@ class Transaction:
         self._placed.clear()
         self._state = self.project.append(body, self._held)
         warnings = self.project.show(self.state, _newer(before, self.state))
-        return self.state.position.number, [*self.project.unwritten[:SHOWN], *warnings]
+        return self.state.position.number, [*self.project.mishaps[:SHOWN], *warnings]
 
     def _body(self, answer: Answer) -> dict[str, Any]:
         masker = self.project.masker

@@ -191,6 +191,8 @@ def _settled(project: Project, call: Call, batch_id: str) -> bool:
         try:
             project.settle(call)
             trouble = _unsealed(project, batch_id)
+            for mishap in project.mishaps:
+                _happened(batch_id, mishap)
         except ProjectBusy:  # somebody holds the lock for long; their own recovery seals it as well
             continue
         except (AtkError, OSError) as error:

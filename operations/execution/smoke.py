@@ -80,9 +80,11 @@ def try_once(  # noqa: PLR0913 - the process, the Case, and what surrounds the a
             )
         loading, notes = _loading(os.path.join(folder, "output"), masker)
     finally:
-        # The agent may have left folders of any depth, or closed them to be written.
+        # The agent may have left folders of any depth, closed them to be written, or written as another user.
         with Folder(os.path.dirname(folder)) as above:
-            above.remove_tree(os.path.basename(folder))
+            gone = above.clear(os.path.basename(folder))
+    if not gone:
+        notes.append(f"{folder} could not be taken away whole; remove it by hand.")
     shown = [masker.text(part.replace(folder, "<attempt>")) for part in argv]
     return Smoke(
         command=[part if len(part) <= _ARGUMENT_CHARACTERS else part[:_ARGUMENT_CHARACTERS] + "…" for part in shown],

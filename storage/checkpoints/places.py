@@ -85,21 +85,27 @@ def remove_place(folder: str, store: str) -> bool:
         return False
     above, name = os.path.split(folder)
     with Folder(above) as place:
-        place.remove_tree(name)
+        # The mark goes last: while something stays, the next sweep has to know whose it is.
+        gone = place.clear(f"{name}/{WORKTREE}") and place.clear(name)
     with suppress(OSError):  # others of the project's runs are still there
         os.rmdir(above)
-    return True
+    return gone
 
 
-def sweep_places(store: str, project_id: str, keep: Collection[str]) -> None:
-    """Removes the folders of this store's runs that are not in `keep`: what a crash after the sealing left."""
+def sweep_places(store: str, project_id: str, keep: Collection[str]) -> list[str]:
+    """Removes the folders of this store's runs that are not in `keep`: what a crash after the sealing left.
+
+    Returns those that the system does not let go of.
+    """
+    kept = []
     for base in _bases():
         above = os.path.join(base, project_id)
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(above):
                 folder = os.path.join(above, name)
-                if folder not in keep and _is_of(_mark(folder) or {}, store):
-                    remove_place(folder, store)
+                if folder not in keep and _is_of(_mark(folder) or {}, store) and not remove_place(folder, store):
+                    kept.append(folder)
+    return kept
 
 
 def _bases() -> Iterator[str]:

@@ -105,7 +105,7 @@ def inspect_or_recover_operation(
         if before
         else whole or "Nothing was open; the store is whole.",
         journal_record=state.position.number,
-        warnings=[*reasons, *damaged[:20], *project.unwritten[:20]],
+        warnings=[*reasons, *damaged[:20], *project.mishaps[:20]],
         open_before=before,
         open_now=now,
         rebuilt_views=project.edited_views[:20],
