@@ -4,6 +4,7 @@ TMPDIR, or ATK_TEST_DISK=1, keeps them on the disk.
 """
 
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -18,6 +19,7 @@ ROOM = 4 << 30
 def pytest_configure():
     _keep_in_memory()
     _hear_interrupts()
+    _hold_many_files()
     # Nothing is asserted about wall clocks: one example may take a second where others use the machine.
     settings.register_profile("patient", parent=settings(), deadline=None)
     settings.load_profile("patient")
@@ -37,3 +39,11 @@ def _hear_interrupts():
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+def _hold_many_files():
+    """Takes as many handles as are allowed: a process keeps every project open, and tests have thousands."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

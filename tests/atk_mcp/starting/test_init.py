@@ -70,7 +70,9 @@ class Terminal:
         return self.shown.replace("\r\n", "\n"), os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self):
-        assert select.select([self.fd], [], [], PATIENCE_SECONDS)[0], f"nothing more was shown; what was: {self.shown}"
+        ready = select.poll()  # select takes no handle above 1023
+        ready.register(self.fd)
+        assert ready.poll(PATIENCE_SECONDS * 1000), f"nothing more was shown; what was: {self.shown}"
         try:
             data = os.read(self.fd, 65_536)
         except OSError:  # the other end of the terminal is closed

@@ -146,8 +146,7 @@ def test_what_is_read_is_the_same_with_a_helper_and_without(imports, tmp_path):
     path = export(tmp_path, ROWS)
     alone, damaged, _ = read(imports, path, tmp_path / "a", max_damaged=2)
     together, damaged_together, taken = read(imports, path, tmp_path / "b", helper=Waited, max_damaged=2)
-    assert taken["take"] > 5
-    assert taken["assemble"] > 5
+    assert min(taken.values()) > 0, taken  # how much depends on which of the two is faster
     assert together == alone
     assert damaged_together == damaged
     assert len(alone[0]) == 40

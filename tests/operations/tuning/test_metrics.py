@@ -76,7 +76,7 @@ def test_total_is_compared_as_it_was_measured(most, held):
 def test_nothing_holds_where_a_figure_is_missing():
     found = asked(MetricLimit(total=9.0, ratio=9.0), right={c: v for c, v in CANDIDATE.items() if c != "c3"})
     assert (found.held, found.right_total, found.coverage) == ("undecided", None, 7 / 8)
-    assert "1 Cases" in open_limit(found)
+    assert "of 1 Case is not known" in open_limit(found)
     assert open_limit(found) == missing(found)
     assert "all Cases" in missing(asked(None, left={}))
 
