@@ -55,8 +55,16 @@ def test_a_trial_that_went_wrong_is_named_and_fails_the_command(results):
     assert "keep kill at 7: rename a\nit is gone" in ran.stdout
 
 
-def test_a_part_that_cannot_run_is_said_and_fails_the_command(results):
-    names = "no_such_operation,store_knowledge"
-    ran = crash_matrix(results, "--jobs", "2", "--only", names, "--mode", "kill", "--most", "1")
-    assert ran.returncode != 0
-    assert "no_such_operation" in ran.stderr + ran.stdout
+def test_an_unknown_operation_or_mode_is_named_with_those_that_there_are(results):
+    ran = crash_matrix(results, "--only", "keep,no_such_operation")
+    assert (ran.returncode, results.exists()) == (2, False)
+    assert "no such operation: no_such_operation. There are initialize_project, " in ran.stderr
+    assert "no such mode: burn. There are kill, " in crash_matrix(results, "--mode", "burn").stderr
+
+
+def test_a_part_that_cannot_run_is_told_and_fails_the_command(results):
+    results.write_text('{"scenario": "no row"}\n')
+    ran = crash_matrix(results, "--jobs", "2", *PART, "--most", "1")
+    assert ran.returncode == 3
+    assert f"{results}.log says why" in ran.stderr
+    assert "KeyError" in Path(f"{results}.log").read_text()
