@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from atk_mcp import inspector
@@ -223,12 +223,15 @@ class Loop:
         """Tries the states that a power cut could leave, at most `most`, those named in `skip` left out."""
         recording = self.recording()
         known = set(skip)
+        usual = self.scenario
+        self.scenario = replace(usual, done=usual.after_power or usual.done)
         for number, (choice, tree) in enumerate(sample(recording, model, seed, most)):
             if str(number) in known:
                 continue
             materialise(self.root, tree)
             printed = recording.printed[choice.moment].decode()
             yield self._judged(f"power {model} {seed}", str(number), choice.why, Ran(137, printed, ""))
+        self.scenario = usual
 
     # ---- judging --------------------------------------------------------------------------------------------
 

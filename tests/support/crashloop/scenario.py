@@ -37,6 +37,8 @@ class Scenario:
     """Which of the operation's actions is called, where it has several."""
     done: Callable[[Staged, State, Mapping[str, Any]], None] = nothing_more
     """Asserts that the call was made, whole and once, and answered with this response."""
+    after_power: Callable[[Staged, State, Mapping[str, Any]], None] | None = None
+    """The same after a power cut, where that may take more than a kill does."""
     command: Callable[[Mapping[str, Any]], list[str]] | None = None
     """The command line for `atk`, where it is not `atk call`."""
     writes: tuple[str, ...] = ()
