@@ -127,4 +127,4 @@ def test_whole_rounds_through_the_operations_come_to_what_the_rules_come_to(tmp_
 
 @pytest.mark.slow
 def test_time_grows_linearly_with_cases_and_the_answer_stays_small():
-    assert gate_through_tools.scale((100, 300, 1000)) < 1.25
+    assert gate_through_tools.scale((100, 300, 1000)) < 1.5  # what grows with the square has 2
