@@ -37,9 +37,10 @@ def remove(name: str, at: int) -> None:
     os.rmdir(name, dir_fd=at)
 
 
-def _try(kept: dict[str, OSError], name: str, remove: Callable[[], None]) -> None:
+def _try(kept: dict[str, OSError], name: str, take_away: Callable[[], None]) -> None:
+    """Takes an entry away, or remembers that the system keeps it."""
     try:
-        remove()
+        take_away()
     except OSError as error:
         if error.errno not in KEPT:
             raise
