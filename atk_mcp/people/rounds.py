@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from atk_mcp.people.tables import as_json, console, table, text
@@ -53,21 +55,32 @@ def _round(value: Round, state: State) -> dict[str, Any]:
 
 
 def show(given: argparse.Namespace, root: str) -> int:
-    """Prints an object or a field of it, page after page to its end."""
+    """Prints an object or a field of it, page after page to its end; as JSON, the pages put together."""
     asked: dict[str, Any] = {"project_path": root, "record_id": given.record_id}
     if given.field:
         asked["field"] = given.field
-    first, cursor = True, None
-    while first or cursor:
-        answer = payload(invoke(all_operations()["read_record"], {**asked, **({"cursor": cursor} if cursor else {})}))
-        if given.json:
-            as_json(answer)
-            return 0
-        if first:
-            say(answer["message"])
-        _shown(answer["value"])
-        first, cursor = False, answer["next_cursor"]
+    answer = payload(invoke(all_operations()["read_record"], asked))
+    if given.json:
+        whole = answer["value"]
+        for page in _further(asked, answer["next_cursor"]):
+            whole = {**whole, **page} if isinstance(whole, dict) else whole + page
+        as_json({**answer, "value": whole, "next_cursor": None, "next": []})
+        return 0
+    say(answer["message"])
+    pages: Iterator[Any] = chain([answer["value"]], _further(asked, answer["next_cursor"]))
+    if isinstance(answer["value"], str):  # its pages end within lines
+        pages = iter(["".join(pages)])
+    for page in pages:
+        _shown(page)
     return 0
+
+
+def _further(asked: dict[str, Any], cursor: str | None) -> Iterator[Any]:
+    """Yields the values of the pages from `cursor` on."""
+    while cursor is not None:
+        answer = payload(invoke(all_operations()["read_record"], {**asked, "cursor": cursor}))
+        yield answer["value"]
+        cursor = answer["next_cursor"]
 
 
 def _shown(value: Any) -> None:  # noqa: ANN401 - any JSON

@@ -186,6 +186,23 @@ def test_an_object_is_shown_to_its_end(completed, run):
     assert run(completed, "show", "nothing")[0] == 1
 
 
+def test_json_of_an_object_is_all_of_it_and_a_long_text_is_not_broken_where_a_page_ends(completed, run, tmp_path):
+    long = "".join(f"{n} kilom\u00e8tres " for n in range(1000))
+    cases = [{"id": f"far-{n}", "input": f"{n} {long}", "expected": "x", "usage": "optimization"} for n in range(40)]
+    source = tmp_path / "far.jsonl"
+    source.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
+    dataset_id = completed.call("store_dataset", source=str(source)).dataset_id
+
+    def shown(field):
+        answer = json.loads(run(completed, "show", dataset_id, "--field", field, "--json")[1])
+        assert (answer["next_cursor"], answer["next"]) == (None, [])
+        return answer["value"]
+
+    assert [case["id"] for case in shown("cases")] == [case["id"] for case in cases]
+    assert shown("cases.7.input") == cases[7]["input"]
+    assert run(completed, "show", dataset_id, "--field", "cases.7.input")[1].count("\n") == 2
+
+
 def test_only_failed_attempts_are_shown_when_asked(completed, run):
     wanted = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json")[1])
     failed = json.loads(run(completed, "cases", completed.final_left_batch_id, "--json", "--failed")[1])
