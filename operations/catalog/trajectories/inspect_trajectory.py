@@ -33,6 +33,8 @@ _ID = 120
 _FILTER = 2_000
 """Bytes of a call's arguments up to which they are repeated in what leads on."""
 
+_FILTERS = {"kinds", "turn", "from_seq", "to_seq"}
+
 Mask = Callable[[Any], Any]
 Kind = Literal[
     "text", "reasoning", "tool_call", "tool_result", "observation", "turn_complete", "reward", "memory_op"
@@ -62,6 +64,19 @@ class FieldOfNoEvent(AtkError):
 
     record_id: str
     field: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FiltersOfOneEvent(AtkError):
+    """One event is asked for by its number, and filters too, which choose among all."""
+
+    message = "seq asks for event {seq} alone, and {filters} for all that match. Give seq, or what has to match."
+    next_calls = (NextCall("inspect_trajectory", {"record_id": "{record_id}", "seq": "{seq}", "field": "{field}"}),)
+
+    record_id: str
+    seq: int
+    field: str | None
+    filters: list[str]
 
 
 class InspectTrajectoryRequest(Request):
@@ -131,6 +146,7 @@ class InspectTrajectoryResponse(Response):
         UnknownObject,
         NoSuchEvent,
         FieldOfNoEvent,
+        FiltersOfOneEvent,
         LogNotWhole,
         reading.NoSuchField,
         reading.BadCursor,
@@ -156,6 +172,9 @@ def inspect_trajectory(request: InspectTrajectoryRequest, context: Context) -> I
     project = context.project
     if request.field is not None and request.seq is None:
         raise FieldOfNoEvent(record_id=request.record_id, field=request.field[:_ID])
+    filters = list(request.model_dump(include=_FILTERS, exclude_defaults=True))
+    if request.seq is not None and filters:
+        raise FiltersOfOneEvent(record_id=request.record_id, seq=request.seq, field=request.field, filters=filters)
     record = record_of(project, project.state(), request.record_id)
     log = log_of(record)
     mask = project.masker.value  # what is stored is masked; rules that came later count for what is shown

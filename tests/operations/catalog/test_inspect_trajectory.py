@@ -195,3 +195,17 @@ def test_what_is_not_there_is_refused(imports, tmp_path, arguments, code):
     assert refused.value.code == code
     if code == "bad_cursor":
         assert [call.tool for call in refused.value.next] == ["inspect_trajectory"]
+
+
+@pytest.mark.parametrize(
+    "filters", [{"kinds": ["tool_call"]}, {"turn": 7}, {"from_seq": 3}, {"to_seq": 0}, {"turn": 0, "to_seq": 5}]
+)
+def test_one_event_and_filters_are_refused_together_and_the_event_alone_leads_on(imports, tmp_path, filters):
+    record_id = sent(imports, tmp_path, claude_sessions.usual())
+    asked = {"record_id": record_id, "seq": 1, "field": "kind"}
+    with pytest.raises(AtkError) as refused:
+        imports.call("inspect_trajectory", **asked, **filters)
+    assert (refused.value.code, refused.value.filters) == ("filters_of_one_event", list(filters))
+    (leads,) = refused.value.next
+    assert (leads.tool, leads.arguments) == ("inspect_trajectory", asked)
+    assert imports.call(leads.tool, **leads.arguments).event == "observation"
