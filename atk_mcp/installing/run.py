@@ -8,6 +8,7 @@ import shutil
 import subprocess  # noqa: TID251 - Codex's own commands, never the target's
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,17 +126,22 @@ def _tell(wanted: Wanted, folder: str, entry: Mapping[str, Any], steps: Sequence
 
 
 def _remove(codex: str, folder: str, steps: Sequence[Sequence[str]]) -> None:
-    """Takes away what is there; what is not there any more is no failure."""
-    kept = []
+    """Takes away what is there, and says what was not; what is not there any more is no failure."""
+    failed = []
     for step in steps:
         try:
             _codex(codex, step)
         except CodexFailed as error:
-            kept.append(str(error))
-    shutil.rmtree(folder, ignore_errors=True)
-    for problem in kept:
-        complain(problem)
-    say("ATK's plugin is taken away. Projects and their .atk folders are as they were.")
+            complain(str(error))
+            failed.append(f"`{shlex.join(['codex', *step])}`")
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+    if failed:
+        say(f"{folder} is taken away; {' and '.join(failed)} failed, as said above.")
+        say("Where `codex plugin list` still shows ATK, put that right and run `atk install --uninstall` again.")
+    else:
+        say("ATK's plugin is taken away.")
+    say("Projects and their .atk folders are as they were.")
 
 
 def _codex(codex: str, arguments: Sequence[str]) -> None:

@@ -113,6 +113,27 @@ def test_uninstall_takes_everything_away_also_where_codex_has_forgotten_it(codex
     assert "no such marketplace" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        ("remove", "`codex plugin remove atk@atk-local` and `codex plugin marketplace remove atk-local` failed"),
+        ("marketplace", "`codex plugin marketplace remove atk-local` failed"),
+        (None, "ATK's plugin is taken away."),
+    ],
+)
+def test_uninstall_says_what_was_taken_away_and_what_was_not(codex, capsys, monkeypatch, fails, told):
+    program, _ = codex
+    inspector.main(["install", "--codex", program])
+    capsys.readouterr()
+    monkeypatch.setenv("FAIL", fails or "")
+    assert inspector.main(["install", "--codex", program, "--uninstall"]) == 0
+    out = capsys.readouterr().out
+    if fails:
+        told = f"{plugin.home()} is taken away; {told}, as said above."
+    assert out.startswith(told)
+    assert ("codex plugin list" in out, "plugin is taken away" in out) == (bool(fails), not fails)
+
+
 def test_failure_of_codex_is_told_with_its_command(codex, capsys, monkeypatch):
     program, _ = codex
     monkeypatch.setenv("FAIL", "add")
