@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from atk_mcp import results
-from atk_mcp.terminal import command, complain
+from atk_mcp import results, snapshot
+from atk_mcp.terminal import command, complain, with_commands
 from storage.errors import AtkError
 
 OK, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -26,10 +26,17 @@ def refused(error: AtkError, *, as_json: bool, project: str | None = None) -> in
     if as_json:
         complain(results.compact(told))
         return REFUSED
-    complain(f"Error [{error.code}] {error}")
+    complain(f"Error [{error.code}] {_sentence(error)}")
     if told["next"]:
         complain("\n".join(("Next:", *(f"  {command(step, project)}" for step in told["next"]))))
     return REFUSED
+
+
+def _sentence(error: AtkError) -> str:
+    """Returns what a refusal says, with commands in place of tools; what its facts hold stays as it is."""
+    names = [tool["name"] for tool in snapshot.load()]
+    error.message = with_commands(error.message, names)  # type: ignore[misc] # it is told here, and then gone
+    return str(error)
 
 
 def crashed(error: Exception, name: str, arguments: Mapping[str, Any], *, as_json: bool) -> int:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from typing import Any, Self, TextIO
 
@@ -27,12 +27,22 @@ _LINE_LIMIT = 400
 
 _ITEMS = 20
 
-_COMMANDS = {
+_COMMANDS: dict[tuple[str, ...], str] = {
     ("get_status",): "status",
     ("inspect_or_recover_operation",): "recover",
-    ("read_record", "record_id"): "show",
+    ("read_record", "record_id"): "show {record_id}",
+    ("read_record", "record_id", "field"): "show {record_id} --field {field}",
+    ("inspect_trajectory", "record_id"): "trajectory {record_id}",
+    ("render_round_report", "round_id"): "report {round_id}",
+    ("render_assessment_html", "assessment_id"): "report {assessment_id}",
 }
-"""The commands that are shorter than a call of a tool with just these arguments."""
+"""The commands that do what a call of a tool with just these arguments does."""
+
+_ASKING: dict[tuple[str, ...], str] = {
+    ("initialize_project", "project_path"): "init",  # a project that there is takes its corrections in a call
+    ("run_evaluation", "continue_batch_id"): "run {continue_batch_id}",
+}
+"""As above, of commands that ask for what has to be added."""
 
 
 class OutputRefused(Exception):
@@ -169,13 +179,35 @@ def command(step: Mapping[str, Any], project: str | None) -> str:
         step: A call as answers have it: `tool`, `arguments`, `supply`.
         project: The folder that the command was given, if any, which this one is given too.
     """
-    there = f" --project {shlex.quote(project)}" if project is not None else ""
-    given = step.get("arguments") or {}
+    tool, given = str(step.get("tool")), dict(step.get("arguments") or {})
     wanted = "; ".join(f"{k}: {v}" for k, v in (step.get("supply") or {}).items())
-    if not wanted and (own := _COMMANDS.get((step.get("tool", ""), *given))) is not None:
-        return " ".join((f"atk {own}{there}", *(shlex.quote(str(value)) for value in given.values())))
+    known, whole = (_ASKING if wanted else _COMMANDS | _ASKING), (tool, *given)
+    project = given.pop("project_path", project)
+    there = f" --project {shlex.quote(project)}" if project is not None else ""
+    if (own := known.get(whole) or known.get((tool, *given))) is not None:
+        name, _, more = own.format_map({k: shlex.quote(str(v)) for k, v in given.items()}).partition(" ")
+        return f"atk {name}{there} {more}".rstrip()
     request = f" --request {shlex.quote(json.dumps(given, ensure_ascii=False))}" if given else ""
-    return f"atk call {step.get('tool')}{there}{request}" + (f"   (add {wanted})" if wanted else "")
+    return f"atk call {tool}{there}{request}" + (f"   (add {wanted})" if wanted else "")
+
+
+def with_commands(sentence: str, tools: Iterable[str]) -> str:
+    """Returns a sentence for agents as one for people: each tool that it names is the command that does the same.
+
+    What stands in backticks or braces stays. Of a tool with its command in brackets, the command stays.
+
+    Args:
+        sentence: A text of ATK's own, not of anybody's evidence.
+        tools: The names of all tools.
+    """
+    short = {key[0]: own.split()[0] for key, own in _COMMANDS.items()}
+    named = "|".join(map(re.escape, tools))
+    sentence = re.sub(rf"\b(?:{named}) \((`atk [^`]+`) in a terminal\)", r"\1", sentence)
+    return re.sub(
+        rf"`[^`]*`|\{{[^}}]*\}}|\b({named})\b",
+        lambda found: f"`atk {short.get(found[1], f'call {found[1]}')}`" if found[1] else found[0],
+        sentence,
+    )
 
 
 def _figure(value: float) -> str:

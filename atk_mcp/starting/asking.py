@@ -23,7 +23,7 @@ class NobodyToAsk(AtkError):
 
     message = (
         "`atk init` asks questions, and stdin is no terminal. Run it in a terminal, give --yes to take every default, "
-        "or write the request yourself and call initialize_project."
+        "or write the request yourself and give it to `atk call initialize_project`."
     )
     next_calls = (NextCall("initialize_project", supply={"arguments": "the whole configuration"}),)
 

@@ -3,11 +3,24 @@
 import gc
 import io
 import json
+import shlex
 import sys
 
 import pytest
 
-from atk_mcp.terminal import ProgressLine, in_words, neutralised, say, take_streams, typed
+from atk_mcp.exits import refused
+from atk_mcp.inspector import build_parser
+from atk_mcp.terminal import (
+    ProgressLine,
+    command,
+    in_words,
+    neutralised,
+    say,
+    take_streams,
+    typed,
+    with_commands,
+)
+from operations.importers._cases_records import RecordsUnknown
 
 
 @pytest.mark.parametrize(
@@ -55,6 +68,67 @@ def test_what_leads_on_is_a_command_that_can_be_pasted():
         """  atk call get_status --project '/tmp/my agent' --request '{"round_id": "it'"'"'s \\u001b[2J"}'""",
         "  atk status --project '/tmp/my agent'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "supply", "told"),
+    [
+        ("read_record", {"record_id": "round-1-a"}, {}, "atk show --project here round-1-a"),
+        (
+            "read_record",
+            {"record_id": "a; b", "field": "x y"},
+            {},
+            "atk show --project here 'a; b' --field 'x y'",
+        ),
+        ("inspect_trajectory", {"record_id": "batch-1-a.7"}, {}, "atk trajectory --project here batch-1-a.7"),
+        ("render_round_report", {"round_id": "round-1-a"}, {}, "atk report --project here round-1-a"),
+        ("inspect_or_recover_operation", {}, {}, "atk recover --project here"),
+        ("get_status", {"project_path": "/there"}, {}, "atk status --project /there"),
+        ("initialize_project", {"project_path": "/there"}, {"command": "how"}, "atk init --project /there"),
+        (
+            "run_evaluation",
+            {"continue_batch_id": "batch-1-a"},
+            {"unknown_execution_authorization": "a word"},
+            "atk run --project here batch-1-a",
+        ),
+        (
+            "initialize_project",
+            {"revise": True},
+            {"arguments": "all"},
+            """atk call initialize_project --project here --request '{"revise": true}'   (add arguments: all)""",
+        ),
+    ],
+)
+def test_what_leads_on_is_the_command_for_it_where_there_is_one(tool, arguments, supply, told):
+    step = {"tool": tool, "arguments": arguments, "supply": supply}
+    assert command(step, "here") == told
+    build_parser().parse_args(shlex.split(told.partition("   ")[0])[1:])
+
+
+def test_sentences_for_people_name_commands_and_leave_facts_and_commands_as_they_are():
+    told = "get_status says more than {get_status}; `atk watch get_status` and my_get_status stay. Go on with try_case."
+    assert with_commands(told, ["get_status", "try_case"]) == (
+        "`atk status` says more than {get_status}; `atk watch get_status` and my_get_status stay. "
+        "Go on with `atk call try_case`."
+    )
+    assert (
+        with_commands("Make one with try_case (`atk init` in a terminal).", ["try_case"]) == "Make one with `atk init`."
+    )
+
+
+def test_a_refusal_names_commands_to_a_person_and_tools_to_a_program_and_what_was_given_as_it_was(capsys):
+    def told(*, as_json):
+        assert refused(RecordsUnknown(batch_id="batch-1-a", given=("get_status",)), as_json=as_json) == 1
+        return capsys.readouterr().err
+
+    said = "batch-1-a has no Records get_status. Records are named as `atk call find_records` names them."
+    assert told(as_json=False).splitlines() == [
+        f"Error [records_unknown] {said}",
+        "Next:",
+        """  atk call find_records --request '{"batch_id": "batch-1-a"}'""",
+    ]
+    for_agents = said.replace("`atk call find_records`", "find_records")
+    assert json.loads(told(as_json=True))["message"] == for_agents
 
 
 class Clock:
