@@ -24,17 +24,23 @@ from storage.schema.validations import Validation
 from storage.transaction import ResourceBusy, Transaction
 from storage.worktree import Surroundings, ready, shown_path
 
+_AT_B0 = (
+    "It keeps no candidate, so it stands at B0 already. What a pending one changed goes with decide_candidate and "
+    "reject, or with cancel_draft"
+)
+
 
 @dataclass(kw_only=True, eq=False)
 class NoSuchCheckpoint(AtkError):
     """The commit is not a state that this Round accepted and left."""
 
-    message = "{given} is no earlier checkpoint of {round_id}. Give one of its checkpoints: {checkpoints}."
+    message = "{given} is no earlier checkpoint of {round_id}. {way_on}."
     next_calls = (NextCall("get_status", {"round_id": "{round_id}"}),)
 
     round_id: str
     given: str
     checkpoints: list[str]
+    way_on: str
 
 
 class RollbackToRequest(WriteRequest):
@@ -166,6 +172,7 @@ def _target(request: RollbackToRequest, value: Round, tx: Transaction) -> tuple[
     found = [commit for commit in checkpoints if commit.startswith(request.target_commit.lower())]
     if len(found) != 1 or not accepted:
         known = list(checkpoints) if accepted else []
-        raise NoSuchCheckpoint(round_id=value.id, given=request.target_commit, checkpoints=known)
+        way_on = f"Give one of its checkpoints: {', '.join(known)}" if known else _AT_B0
+        raise NoSuchCheckpoint(round_id=value.id, given=request.target_commit, checkpoints=known, way_on=way_on)
     revision_id, withdrawn = checkpoints[found[0]]
     return tx.state.get(Revision, revision_id), withdrawn

@@ -239,7 +239,7 @@ def _repaired(value: Round, tx: Transaction) -> ExternalValidation:
     """Returns the validation of a repair made elsewhere, which has to pass."""
     last = external_fixes.newest(tx.state, value)
     if value.external_fix is None:
-        problem = "it was not opened with external_fix_identity"
+        problem = "it was not opened with external_fix_identity; complete or close_without_adoption ends it"
         raise CannotCloseSo(round_id=value.id, action="complete_external_fix", problem=problem)
     if last is None or last.result != "pass":
         problem = f"{last.id} says {last.result}" if last else "nothing was validated yet"
@@ -280,7 +280,7 @@ def _check_nothing_kept(value: Round, head: Head) -> None:
         problem = f"it keeps {counted(kept, 'candidate')}; roll back to B0 first, or complete it"
         raise CannotCloseSo(round_id=value.id, action="close_without_adoption", problem=problem)
     if head.tree != value.baseline_tree:
-        problem = "HEAD does not hold B0's content"
+        problem = f"HEAD does not hold the content of B0, {value.baseline_commit:.12}; go back to it, or abandon it"
         raise CannotCloseSo(round_id=value.id, action="close_without_adoption", problem=problem)
 
 

@@ -16,6 +16,10 @@ C = {**R, "candidate_id": "{candidate_id}"}
 PREPARE = {**R, "primary_issue_id": "{issue_id}"}
 CANCEL = {**C, "reason": "because"}
 DECIDE = {**C, "reason": "because"}
+AT_B0 = (
+    "It keeps no candidate, so it stands at B0 already. What a pending one changed goes with decide_candidate and "
+    "reject, or with cancel_draft"
+)
 REVERTED = "it is over; git revert takes its commits back, the newest first (git log --grep ATK-Round has them)"
 BACK = {**R, "target_commit": "{commit}", "reason": "because"}
 
@@ -187,7 +191,7 @@ GUARDS = [
     Guard("rollback_to", "diagnosed", "wrong_round_status", BACK),
     Guard("rollback_to", "completed", "wrong_round_status", BACK, facts={"status": "completed", "way_on": REVERTED}),
     Guard("rollback_to", "completed", "wrong_round_status", BACK),
-    Guard("rollback_to", "frozen", "no_such_checkpoint", BACK, facts={"checkpoints": []}),
+    Guard("rollback_to", "frozen", "no_such_checkpoint", BACK, facts={"checkpoints": [], "way_on": AT_B0}),
     Guard("rollback_to", "kept", "no_such_checkpoint", {**BACK, "target_commit": "f" * 40}),
     Guard("rollback_to", "kept", "no_such_checkpoint", {**BACK, "target_commit": "{kept_commit}"}),
     Guard("rollback_to", "kept", "candidate_pending", BACK, pending_again),

@@ -195,7 +195,16 @@ GUARDS = [
         {**FINISH, "action": "complete_with_override", "override_authorization": OVERRIDE},
     ),
     Guard("finish_round", "kept", "wrong_round_status", {**FINISH, "action": "complete"}, paused, {"status": "paused"}),
-    Guard("finish_round", "kept", "cannot_close_so", {**FINISH, "action": "complete_external_fix"}, facts=R),
+    Guard(
+        "finish_round",
+        "kept",
+        "cannot_close_so",
+        {**FINISH, "action": "complete_external_fix"},
+        facts={
+            **R,
+            "problem": "it was not opened with external_fix_identity; complete or close_without_adoption ends it",
+        },
+    ),
     Guard(
         "validate_external_fix", "judged", "no_external_fix", {**R, "assessment_id": "{left_assessment_id}"}, facts=R
     ),
