@@ -202,6 +202,7 @@ def bring(path: str, root: str) -> Carried:
     Raises:
         ProjectInPlace: There is a store.
         ExportUnusable: The file is no export, or something in it is not what its manifest says.
+        ProjectBusy: Another process makes a store there, and does not end.
     """
     with alone(root) as prefix:
         if os.path.lexists(os.path.join(root, ATK)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 from storage import recovery
 from storage.files import FILE_MODE, FOLDER_MODE, Folder, write_all
 from storage.journal import SEGMENT, Journal, Position, first_frame, prepare
-from storage.lock import Held
+from storage.lock import PATIENCE_SECONDS, Held, take
 from storage.masking import Masker, create_key, load_key
 from storage.schema.projects import Project as ProjectRecord
 from storage.transaction import Call
@@ -33,14 +32,18 @@ def masker_of(key: bytes, record: ProjectRecord | None) -> Masker:
 
 
 @contextmanager
-def alone(root: str) -> Iterator[str]:
+def alone(root: str, patience: float = PATIENCE_SECONDS) -> Iterator[str]:
     """Keeps apart all that make a store in `root`; yields the prefix of the folders in which they prepare it.
 
     The lock is on the project's folder, since there is no store yet. What an earlier try left is taken away.
+
+    Raises:
+        ProjectBusy: Another one is at it for longer than `patience` seconds.
+        LocksNotSupported: The file system has no locks.
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        take(fd, root, patience, lambda: f"another process makes or unpacks a project in {root}")
         for name in os.listdir(root):
             if name.startswith(STAGED):
                 shutil.rmtree(os.path.join(root, name))

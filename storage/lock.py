@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -72,7 +72,7 @@ def exclusive(store: Folder, operation: str, since: str, patience: float = PATIE
     """
     fd = store.open(FILE, os.O_RDWR | os.O_CREAT)
     try:
-        _take(store, fd, patience)
+        take(fd, store.path, patience, lambda: holder(store))
         held = Held(operation, store, fd)
         held.require()
         note = {"pid": os.getpid(), "host": socket.gethostname(), "operation": operation, "since": since}
@@ -83,7 +83,19 @@ def exclusive(store: Folder, operation: str, since: str, patience: float = PATIE
         os.close(fd)
 
 
-def _take(store: Folder, fd: int, patience: float) -> None:
+def take(fd: int, path: str, patience: float, held_by: Callable[[], str]) -> None:
+    """Takes the lock of an open file or folder, which the system lets go when `fd` is closed.
+
+    Args:
+        fd: What is locked.
+        path: Where it is.
+        patience: Seconds to wait for it at most.
+        held_by: Says who has it.
+
+    Raises:
+        ProjectBusy: Another one has it for longer.
+        LocksNotSupported: The file system has no locks.
+    """
     start = time.monotonic()
     pause = 0.002
     while True:
@@ -92,11 +104,11 @@ def _take(store: Folder, fd: int, patience: float) -> None:
         except BlockingIOError:
             waited = time.monotonic() - start
             if waited >= patience:
-                raise ProjectBusy(holder=holder(store), waited=round(waited, 1)) from None
+                raise ProjectBusy(holder=held_by(), waited=round(waited, 1)) from None
             time.sleep(pause)
             pause = min(pause * 1.5, 0.05)
         except OSError as error:
-            raise LocksNotSupported(path=store.path, reason=os.strerror(error.errno or 0)) from None
+            raise LocksNotSupported(path=path, reason=os.strerror(error.errno or 0)) from None
         else:
             return
 

@@ -150,6 +150,7 @@ class Project:
         Raises:
             AlreadyInitialized: There is a project.
             LegacyStore: There is a folder that is not ours.
+            ProjectBusy: Another process makes a store there, and does not end.
         """
         path = os.path.join(root, ATK)
         if os.path.lexists(path):

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from storage.files import Folder, StoreDamaged
+from storage.founding import alone
 from storage.lock import ProjectBusy, exclusive, holder
 
 HOLD = """\
@@ -135,3 +136,13 @@ def test_the_lock_is_given_back_after_an_error(store):
         raise KeyError
     with exclusive(store, "b", "now", patience=0):
         pass
+
+
+def test_who_makes_a_store_where_another_makes_one_for_long_is_refused_as_busy(tmp_path):
+    root = str(tmp_path)
+    with alone(root):
+        with pytest.raises(ProjectBusy) as refused, alone(root, patience=0):
+            pass
+        assert refused.value.holder == f"another process makes or unpacks a project in {root}"
+    with alone(root, patience=0) as prefix:
+        assert os.path.dirname(prefix) == root
