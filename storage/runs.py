@@ -145,13 +145,16 @@ def _apart_differs(project: Project, run: OpenRun) -> list[str]:
     isolated = checkpoints.Isolated.model_validate(run.details["isolated"])
     if not os.path.isdir(isolated.project):
         return [f"{isolated.folder} (which is gone)"]
-    with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
-        try:
-            return checkpoints.apart_differs(git, isolated, scratch)
-        except AtkError as error:  # an agent may leave anything there, and nobody else has to put it right
-            if isinstance(error, GitFailed) and error.status < 0:  # Git itself was killed: the folder is as it was
-                raise
-            return [f"{isolated.folder} ({str(error).rstrip('.')})"]
+    refused: AtkError | None = None
+    for _ in range(2):  # a disk that failed once says nothing about the folder; one that goes on stops the sealing
+        with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
+            try:
+                return checkpoints.apart_differs(git, isolated, scratch)
+            except AtkError as error:  # an agent may leave anything there, and nobody else has to put it right
+                if isinstance(error, GitFailed) and error.status < 0:  # Git itself was killed: the folder is as it was
+                    raise
+                refused = error
+    return [f"{isolated.folder} ({str(refused).rstrip('.')})"]
 
 
 def _clear_slots(project: Project, batch: Batch) -> None:

@@ -190,9 +190,9 @@ def failure(root: str, command: str, status: int, said: str) -> AtkError:
         by = signal.Signals(-status).name
         return GitFailed(command=command, status=status, reason=f"{by} ended it{f' ({said[-300:]})' if said else ''}")
     reason = said[-300:] or "no message"
-    if os.strerror(errno.ENOSPC) in said:
+    if any(sign in said for sign in (os.strerror(errno.ENOSPC), "Out of diskspace")):
         reason += " (free some space on that disk and call again)"
-    lock = re.search(r"Unable to create '(.+?\.lock)'", said, re.DOTALL)
+    lock = re.search(rf"Unable to create '(.+?\.lock)': {os.strerror(errno.EEXIST)}", said, re.DOTALL)
     moved = re.search(r"is at ([0-9a-f]+) but expected ([0-9a-f]+)", said)
     known = next((error for sign, error in SIGNS if sign in said), None)
     if lock:

@@ -1,6 +1,7 @@
 """A server that dies at any step of an isolated run leaves a batch that can be sealed, and nothing anywhere else."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -75,3 +76,28 @@ def test_a_kill_leaves_no_folder_and_the_next_run_is_whole(moment, tmp_path, mon
     else:
         assert target.round_run().status == "sealed"
     assert places(tmp_path) == []
+
+
+FAILING_ONCE = """\
+#!/bin/sh
+case "$GIT_INDEX_FILE" in *scratch-seal*)
+    if mkdir "{mark}" 2>/dev/null; then echo "fatal: Unable to write new index file" >&2; exit 128; fi;;
+esac
+exec {git} "$@"
+"""
+
+
+def test_a_disk_that_failed_once_while_the_folder_was_looked_at_costs_no_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target = Logged(tmp_path, cases=1)
+    target.open_round(replay="isolated")
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(FAILING_ONCE.format(mark=tmp_path / "failed", git=shutil.which("git")))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    ran = target.round_run()
+
+    assert (tmp_path / "failed").is_dir()
+    assert (ran.status, ran.notes) == ("sealed", [])

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from storage.git import Git, GitFailed, GitMissing
+from storage.git import Git, GitFailed, GitLocked, GitMissing
 from tests.support.projects import Target
 
 DYING = """\
@@ -76,3 +76,18 @@ def test_a_disk_that_is_full_for_git_is_named_with_what_to_do(dying):
     with dying("hash-object", f"echo '{full}' >&2; exit 128") as git, pytest.raises(GitFailed) as refused:
         git.run("hash-object", "-w", "--stdin", stdin=b"x")
     assert refused.value.reason == f"{full} (free some space on that disk and call again)"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_lock_that_git_could_not_make_is_not_said_to_be_there(dying, code):
+    said = f"fatal: Unable to create '/x/index.lock': {os.strerror(code)}"
+    with dying("read-tree", f'echo "{said}" >&2; exit 128') as git, pytest.raises(GitFailed) as refused:
+        git.run("read-tree", "HEAD")
+    assert refused.value.reason.startswith(said)
+
+
+def test_a_lock_that_was_there_is_named(dying):
+    said = f"fatal: Unable to create '/x/index.lock': {os.strerror(errno.EEXIST)}."
+    with dying("read-tree", f'echo "{said}" >&2; exit 128') as git, pytest.raises(GitLocked) as refused:
+        git.run("read-tree", "HEAD")
+    assert refused.value.path == "/x/index.lock"

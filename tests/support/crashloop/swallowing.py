@@ -19,6 +19,12 @@ _WRITTEN_ANEW = re.compile(r"/evidence/[^/]+/attempts\.log$")
 _OBJECT = re.compile(r"(^|/)\.git/objects/")
 """Where Git cannot link a new object to its name, it renames it instead: nothing is lost that could be told."""
 
+_COMPARED = re.compile(r"/atk/runs/[^/]+/batch-[^/]+/worktree/(?!\.git/)")
+"""An isolated run's folder is held against the Revision before anything starts: Git had written again what failed."""
+
+_TRIED_OUT = re.compile(r"/atk/runs/[^/]+/batch-[^/]+/worktree/\.git/(config|t\w{6})( |$)")
+"""What `git init` learns there of the file system; the configuration of the repository is the user's own."""
+
 _VIEW = re.compile(r"/\.[^/]+\.json\.new$|/\.atk/[a-z]+(/[a-z]+-[^/]+)?$")
 
 
@@ -38,6 +44,8 @@ def swallowed(ran: Ran, at: int, refused: str, *, runs: bool) -> str:
         return ""
     if point.name in ("mkdir", "mkdirat"):
         return ""  # what was to lie in a folder that is not there could not have been written: the folder was there
+    if _COMPARED.search(point.path) or (point.name in ("chmod", "symlink") and _TRIED_OUT.search(point.path)):
+        return ""
     if _WRITTEN_ANEW.search(point.path) or _SCRATCH.search(point.path):
         return ""
     if not point.flushes and (_HARMLESS.search(point.path) or point.name in ("unlink", "unlinkat", "rmdir")):
