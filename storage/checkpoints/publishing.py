@@ -16,7 +16,7 @@ from storage.checkpoints.locks import additions, remove_own_locks, stack_lock
 from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify
 from storage.errors import AtkError, NextCall
-from storage.files import sync_file
+from storage.files import open_plain, sync_file
 from storage.git import CorruptRepository, Git, GitLocked, locked
 from storage.worktree.disk import new_folder
 from storage.worktree.facts import Head, check_idle, read_head, same_head, staged
@@ -24,6 +24,13 @@ from storage.worktree.paths import decode_path, encode_path
 
 NEXT = "next"
 """The purpose of the scratch folders with the next index; what an earlier try made stays there to be compared."""
+
+
+_DEPTH = 5
+"""Symbolic refs after another that Git follows."""
+
+_LONGEST = 1 << 13
+"""Bytes that are read of a symbolic ref: a path is shorter."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -129,7 +136,28 @@ def _index_path(git: Git) -> str:
 
 def _ref_locks(git: Git, head: Head) -> list[str]:
     locks = [os.path.join(git.refs.own, "HEAD.lock"), *_stack_locks(git)]
-    return [*locks, os.path.join(git.refs.shared, os.fsdecode(head.ref) + ".lock")] if head.ref else locks
+    refs = [*_led_over(git, head), *([head.ref] if head.ref else [])]
+    return [*locks, *(os.path.join(git.refs.shared, os.fsdecode(x) + ".lock") for x in refs)]
+
+
+def _led_over(git: Git, head: Head) -> list[bytes]:
+    """Returns the symbolic refs between HEAD and its branch, each of which Git locks when it moves the branch."""
+    found: list[bytes] = []
+    name = _symbolic(os.path.join(git.refs.own, "HEAD"))
+    while name is not None and name != head.ref and len(found) < _DEPTH:
+        found.append(name)
+        name = _symbolic(os.path.join(git.refs.shared, os.fsdecode(name)))
+    return found if name is not None and name == head.ref else []
+
+
+def _symbolic(path: str) -> bytes | None:
+    """Returns the ref that a symbolic ref in a file leads to, or None where there is none."""
+    if os.path.islink(path) or not os.path.isfile(path):
+        return None
+    with open_plain(path) as file:
+        said = file.read(_LONGEST)
+    name = said.removeprefix(b"ref:").strip()
+    return name if said.startswith(b"ref:") and name.startswith(b"refs/") and b".." not in name else None
 
 
 def _stack_locks(git: Git) -> list[str]:

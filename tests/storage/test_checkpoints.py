@@ -258,6 +258,39 @@ def test_an_empty_lock_of_our_own_killed_try_is_removed(sealed, name):
     assert sealed.status() == ""
 
 
+@pytest.fixture
+def symbolic(work):
+    """A sealed candidate on `main`, which is a symbolic ref to `between`, as that is to `trunk`."""
+    for name, target in (("between", "trunk"), ("main", "between")):
+        work.made.g("update-ref", "refs/heads/trunk", "HEAD")
+        work.made.g("symbolic-ref", f"refs/heads/{name}", f"refs/heads/{target}")
+    work.freeze()
+    work.made.w("prompt.md", "better\n")
+    work.seal()
+    return work
+
+
+@pytest.mark.parametrize("name", ["HEAD", "refs/heads/main", "refs/heads/between", "refs/heads/trunk"])
+def test_a_lock_of_our_own_on_any_ref_that_a_symbolic_branch_leads_over_is_removed(symbolic, name):
+    symbolic.made.w(f".git/{name}.lock", b"")
+
+    symbolic.keep()
+
+    assert symbolic.git.ref("refs/heads/trunk") == symbolic.commit
+    assert symbolic.made.g("symbolic-ref", "--no-recurse", "HEAD") == "refs/heads/main"
+    assert not os.path.exists(symbolic.path(f".git/{name}.lock"))
+
+
+def test_a_foreign_lock_on_a_ref_that_a_symbolic_branch_leads_over_stops_keep_before_anything_moved(symbolic):
+    lock = symbolic.made.w(".git/refs/heads/between.lock", b"another's")
+    before = symbolic.now()
+
+    with pytest.raises(GitLocked, match="content that is not ours") as raised:
+        symbolic.keep()
+
+    assert (raised.value.path, changed(before, symbolic.now())) == (lock, [])
+
+
 def test_a_half_written_lock_of_our_own_is_removed(sealed):
     index = publishing._next_index(sealed.git, sealed.changes, sealed.scratch)
     with open(index, "rb") as file:
