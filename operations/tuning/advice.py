@@ -207,10 +207,9 @@ def _in_round(  # noqa: PLR0913, PLR0917 - the stored kinds that decide it
     pending = next((c for c in candidates if c.id == value.pending_candidate_id), None)
     if pending is not None:
         free, side = _means(value, pending.primary_issue_id, batches, candidates, validations)
-        missing = sum(
-            not running.stands(value, r, batches) for r in (pending.parent_revision_id, pending.revision_id or "")
-        )
-        if pending.status == "sealed" and missing * side > free and not deciding.of_candidate(pending, validations):
+        sides = (pending.parent_revision_id, pending.revision_id or "")
+        missing = sum(_price(value, r, side, batches) for r in sides if not running.stands(value, r, batches))
+        if pending.status == "sealed" and missing > free and not deciding.of_candidate(pending, validations):
             return [lifecycle.rejecting(value.id, pending.id)]
         return _for_candidate(value, pending, batches, assessments, validations)
     if value.status == "finalizing":
@@ -238,6 +237,16 @@ def _means(
         return 0, 0
     side = running.incremental_side(value.plan, value, candidates, validations, issue_id)
     return budget.account(value, value.plan, batches).free, side
+
+
+def _price(value: Round, revision_id: str, side: int, batches: Sequence[Batch]) -> int:
+    """Returns the Executions that a missing side takes: a whole one, or what is left of a run that can be continued."""
+    newest = next(_side(value, revision_id, "incremental", batches), None)
+    if value.plan is None or newest is None or is_followed(newest, batches):
+        return side
+    call = finishing(newest)
+    continues = call is not None and "continue_batch_id" in call.arguments
+    return budget.continuation(value, value.plan, batches, newest) if continues else side
 
 
 def another_candidate(

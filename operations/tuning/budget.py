@@ -135,6 +135,24 @@ def cost(value: Round, plan: Plan, batches: Sequence[Batch], planned: Batch) -> 
     return account(value, plan, [*batches, planned]).used - account(value, plan, batches).used
 
 
+def continuation(value: Round, plan: Plan, batches: Sequence[Batch], old: Batch) -> int:
+    """Returns by how much it raises what the Round has used to continue `old`, which ended without being whole.
+
+    What it confirmed is carried over; what ATK itself ended is tried again, unless a retry of it is among its slots.
+    """
+    whole = old.status != "contaminated"
+    retried = old.slots - len(old.case_ids) * old.repeats
+    again = max(0, old.counts.get("cancelled", 0) - retried) if whole else 0
+    planned = {
+        "id": f"{old.id}-continued",
+        "status": "running",
+        "supersedes_batch_id": old.id,
+        "slots": old.slots + again,
+        "carried": sum(old.counts.values()) if whole else 0,
+    }
+    return cost(value, plan, batches, old.model_copy(update=planned))
+
+
 def require_executions(  # noqa: PLR0913 - what a run costs, and what pays
     value: Round, plan: Plan, batches: Iterable[Batch], needed: int, *, final: bool, step: str
 ) -> None:

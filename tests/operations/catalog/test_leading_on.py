@@ -8,6 +8,7 @@ from storage.schema.rounds import Round
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.stages import EXACT, SPEC, issue
 from tests.support.projects import CASES, call_of
+from tests.support.rounds import store
 
 PLAN = {"repeatability": "deterministic", "incremental_repeats": 2, "margin": 0.2}
 
@@ -102,6 +103,23 @@ def test_a_candidate_whose_parent_cannot_be_paid_besides_is_warned_of_and_can_be
     assert (advised.tool, advised.arguments["action"]) == ("decide_candidate", "reject")
     target.call("decide_candidate", **advised.arguments, reason="unpaid", validation_missing_reason="unpaid")
     assert target.round.pending_candidate_id is None
+
+
+@pytest.mark.parametrize("unknown", [0, 2])
+def test_a_candidates_run_that_was_cut_off_leads_on_to_its_end_where_a_second_run_could_not_be_paid(at, unknown):
+    target = at("judged")
+    plan = target.round.plan
+    ran = target.state.get(Batch, target.right_batch_id)
+    paid = 2 * budget.side(plan) + 2 * ran.slots
+    with_plan(target, budget=plan.budget.model_copy(update={"executions": paid}))
+    left = tuple(f"{ran.id}.{n}" for n in range(1, 3))
+    cut = {"status": "interrupted", "missing_record_ids": left, "unknown_record_ids": left[:unknown]}
+    store(target, ran.model_copy(update={**cut, "counts": {"completed": ran.slots - 3, "cancelled": 1}}))
+
+    advised = target.call("get_status").next[0]
+
+    assert (advised.tool, advised.arguments) == ("run_evaluation", {"continue_batch_id": ran.id})
+    assert ("unknown_execution_authorization" in advised.supply) is bool(unknown)
 
 
 def test_a_case_that_nobody_has_is_named_with_the_closest(at):
