@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -60,11 +60,10 @@ def verify(project: Project, progress: Progress = lambda _: None) -> Report:
     """
     report = Report()
     progress("the journal")
-    frames, wrong = verification.journal(project)
-    report.findings += wrong
-    report.findings += verification.mask_key(project, frames)
-    report.checked["journal records"] = len(frames)
-    state = _replayed(project, frames, report, progress)
+    wrong: list[Finding] = []
+    key = verification.KeyCheck(project)
+    state = _replayed(project, _looked_at(verification.journal(project, wrong), key, report), report, progress)
+    report.findings[:0] = [*wrong, *key.findings()]
     progress(f"{len(state.files)} recorded files")
     report.checked["files"] = len(state.files)
     report.findings += verification.recorded_files(project, state)
@@ -81,7 +80,15 @@ def verify(project: Project, progress: Progress = lambda _: None) -> Report:
 # ---- decisions, each in the state in which it was made ----------------------------------------------------------
 
 
-def _replayed(project: Project, frames: list[Frame], report: Report, progress: Progress) -> State:
+def _looked_at(frames: Iterable[Frame], key: verification.KeyCheck, report: Report) -> Iterator[Frame]:
+    report.checked["journal records"] = 0
+    for frame in frames:
+        report.checked["journal records"] += 1
+        key.look(frame.body)
+        yield frame
+
+
+def _replayed(project: Project, frames: Iterable[Frame], report: Report, progress: Progress) -> State:
     """Returns the state after all frames; each comparison and Decision is made again in the state before it."""
     state, due, history = State(), list[Frame](), RoundHistory()
     for frame in frames:

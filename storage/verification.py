@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,26 +33,31 @@ class Finding:
         return f"{self.path} {self.problem}"
 
 
-def journal(project: Project) -> tuple[list[Frame], list[Finding]]:
-    """Returns the frames of the journal that can be trusted, and what is wrong with it.
+def journal(project: Project, wrong: list[Finding]) -> Iterator[Frame]:
+    """Yields the frames of the journal that can be trusted, and adds what is wrong with it to `wrong`.
 
     Each frame has its length, its checksum and the digest of the one before, over all segments; the first that does
-    not hold ends the reading, since nothing after it can be trusted.
+    not hold ends the reading, since nothing after it can be trusted. One segment is held at a time.
     """
-    frames: list[Frame] = []
     before: str | None = None
+    empty = True
     try:
         for segment in segments.segments(project.store):
             said = segment.frames[0].body.get("segment_before") if segment.frames else before
             if said != before:
-                return frames, [Finding(segment.path, f"says that the segment before has SHA-256 {said}, not {before}")]
-            frames += segment.frames
+                wrong.append(Finding(segment.path, f"says that the segment before has SHA-256 {said}, not {before}"))
+                return
+            empty = empty and not segment.frames
+            yield from segment.frames
             if segment.tail.state != "clean":
-                return frames, [_of_tail(segment)]
+                wrong.append(_of_tail(segment))
+                return
             before = segment.sha256
     except StoreDamaged as error:
-        return frames, [Finding(os.path.relpath(error.path, project.store.path), error.reason)]
-    return frames, [] if frames else [Finding(SEGMENT, "is empty")]
+        wrong.append(Finding(os.path.relpath(error.path, project.store.path), error.reason))
+        return
+    if empty:
+        wrong.append(Finding(SEGMENT, "is empty"))
 
 
 def _of_tail(segment: segments.Segment) -> Finding:
@@ -98,17 +103,30 @@ def object_views(project: Project, state: State) -> Iterator[Finding]:
                     yield Finding(path, "differs from the journal; it is a view, and the next change rebuilds it")
 
 
-def mask_key(project: Project, frames: Sequence[Frame]) -> Iterator[Finding]:
-    """Yields the key when no digest of a call's arguments in the journal was made with it.
+class KeyCheck:
+    """Looks whether the key of masks is the one that the journal was written with.
 
     Of arguments in which something was masked the digest cannot be made again.
     """
-    calls = [frame.body for frame in frames if "arguments_digest" in frame.body]
-    plain = [body for body in calls if "left_out" not in body["arguments"] and not _masked(body["arguments"])]
-    digests = (_call(body).digest(project.mask_key) == body["arguments_digest"] for body in plain)
-    if plain and not any(digests):
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._made_with_another = self._made_with_it = False
+
+    def look(self, body: Mapping[str, Any]) -> None:
+        """Takes in one journal record."""
+        if self._made_with_it or "arguments_digest" not in body:
+            return
+        if "left_out" not in body["arguments"] and not _masked(body["arguments"]):
+            self._made_with_it = _call(body).digest(self._project.mask_key) == body["arguments_digest"]
+            self._made_with_another = not self._made_with_it
+
+    def findings(self) -> list[Finding]:
+        """Returns the key when no digest of a call's arguments in the journal was made with it."""
+        if self._made_with_it or not self._made_with_another:
+            return []
         problem = "is another key than the one that the journal was written with: equal secrets get other masks"
-        yield Finding(KEY, f"{problem}, and no repeated request_id is known again. Restore it from a copy")
+        return [Finding(KEY, f"{problem}, and no repeated request_id is known again. Restore it from a copy")]
 
 
 def _call(body: Mapping[str, Any]) -> Call:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tracemalloc
 
 import pytest
 import zstandard
@@ -222,3 +223,24 @@ def test_checkpoint_that_says_another_state_is_found_out(grown):
     grown.store.replace(path, b"".join(out))
     problems = [str(finding) for finding in verify(reopened(grown)).findings]
     assert any("begins with another state" in problem for problem in problems), problems
+
+
+def test_verifying_holds_a_segment_or_two_at_a_time_and_never_the_journal(monkeypatch, tmp_path):
+    monkeypatch.setattr(segments, "LEAST", 1 << 18)
+    project = bare(str(tmp_path / "long"))
+    for n in range(60):
+        toys.put(project, "judger-1", version=f"{n} " * 15_000)
+    longest = max(end_of(segment) for segment in segments.segments(project.store))
+    assert newest(project) > 8
+
+    tracemalloc.start()
+    report = verify(reopened(project))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (report.findings, report.checked["journal records"]) == ([], len(list(project.journal_records())))
+    assert peak < 5 * longest
+
+
+def end_of(segment):
+    return segment.frames[-1].end
