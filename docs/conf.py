@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterator
@@ -32,6 +33,11 @@ INDEXES = {root_doc, "docs/operations/README", "docs/decisions/README"}
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
 
+ASIDES = {"sidebar-drawer": "Pages", "toc-drawer": "On this page"}
+"""The class of an aside of the theme's, and what readers that speak call it."""
+
+_ASIDE = re.compile(rf'(<aside class="({"|".join(ASIDES)})(?: [^"]*)?")>')
+
 
 def add_navigation(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Adds a table of contents for the links of each section of a page that is an index."""
@@ -60,6 +66,21 @@ def name_for_all(_app: Sphinx, _page: str, _template: str, context: dict[str, An
     context["furo_navigation_tree"] = tree.replace('role="heading">', 'role="heading" aria-level="2">')
 
 
+def named(page: str) -> str:
+    """Returns a page with names on the theme's two asides, for which its template has no place."""
+    return _ASIDE.sub(lambda found: f'{found[1]} aria-label="{ASIDES[found[2]]}">', page)
+
+
+def name_asides(app: Sphinx, problem: Exception | None) -> None:
+    """Names the asides of every page that was written."""
+    if problem is None:
+        for path in glob.glob(os.path.join(glob.escape(str(app.outdir)), "**", "*.html"), recursive=True):
+            with open(path, encoding="utf-8") as file:
+                page = named(file.read())
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+
+
 def lead_to_first_page(app: Sphinx, problem: Exception | None) -> None:
     """Writes the site's `index.html`, which leads to the first page."""
     if problem is None:
@@ -75,5 +96,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Has Sphinx call the functions of this file."""
     app.connect("source-read", add_navigation)
     app.connect("html-page-context", name_for_all, priority=900)  # the theme adds its navigation before
+    app.connect("build-finished", name_asides)
     app.connect("build-finished", lead_to_first_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

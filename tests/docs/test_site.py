@@ -31,6 +31,15 @@ def test_every_page_is_in_the_navigation():
     assert {page for page in listed if not (ROOT / f"{page}.md").is_file()} == set()
 
 
+def test_the_asides_of_the_theme_have_names_and_nothing_else_of_a_page_changes():
+    pytest.importorskip("sphinx", reason="Sphinx comes with the dev extra")
+    page = '<aside class="sidebar-drawer">a</aside><aside class="toc-drawer no-toc">b</aside><aside class="note">c'
+    assert configuration().named(page) == (
+        '<aside class="sidebar-drawer" aria-label="Pages">a</aside>'
+        '<aside class="toc-drawer no-toc" aria-label="On this page">b</aside><aside class="note">c'
+    )
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     built = subprocess.run([ROOT / "scripts" / "docs", tmp_path], capture_output=True, text=True, check=False)
@@ -47,4 +56,6 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     assert '<section id="freeze-the-rules">' in tutorial
     assert "<pre>" not in tutorial  # what scrolls is reached by keyboard
     assert re.findall(r'role="heading"(?! aria-level)', tutorial) == []
+    written = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert re.findall("<aside (?![^>]*aria-label=)[^>]*>", written) == []
     assert '"docs/tutorial"' in (tmp_path / "searchindex.js").read_text(encoding="utf-8")
