@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -46,35 +47,57 @@ def _excess(cut: dict[str, Any], left_out: dict[str, str], limit: int) -> int:
     return _size(_noted(cut, left_out)) - limit
 
 
+def _note(left_out: dict[str, str], name: str, said: str) -> int:
+    """Notes what was left out of a field, and returns by how many bytes that makes the note longer."""
+    before = _size(left_out[name]) if name in left_out else None
+    longer = _size(said) - before if before is not None else _size(name) + 1 + _size(said) + bool(left_out)
+    left_out[name] = said
+    return longer
+
+
 def _shorten_lists(cut: dict[str, Any], left_out: dict[str, str], limit: int, keep: tuple[str, ...]) -> None:
     """Takes items off the ends of lists, the longest list first; one item of each stays as a sample."""
-    done: set[Path] = set()
-    while (excess := _excess(cut, left_out, limit)) > 0:
-        lists = {p: n for p, n in _nodes(cut, keep) if isinstance(n, list) and len(n) > 1 and p not in done}
-        if not lists:
-            return
-        path = min(lists, key=lambda p: (-_size(lists[p]), p))
-        excess += _NOTE + len(_name(path).encode())
-        node, dropped = lists[path], 0
-        while len(node) > 1 and excess > 0:
-            excess -= _size(node.pop()) + 1
+    lists = {path: node for path, node in _nodes(cut, keep) if isinstance(node, list) and len(node) > 1}
+    sizes = {path: _size(node) for path, node in lists.items()}
+    waiting = [(-size, path) for path, size in sizes.items()]
+    heapq.heapify(waiting)
+    ends: dict[Path, int] = {}
+    excess = _excess(cut, left_out, limit)
+    while excess > 0 and waiting:
+        size, path = heapq.heappop(waiting)
+        if -size != sizes[path] or _gone(path, ends):
+            continue  # a list that became shorter waits again, and one in a dropped item is not there any more
+        node, name = lists[path], _name(path)
+        room, freed, dropped = excess + _NOTE + len(name.encode()), 0, 0
+        while len(node) > 1 and freed < room:
+            freed += _size(node.pop()) + 1
             dropped += 1
-        done.add(path)
-        left_out[_name(path)] = f"{dropped} item{'' if dropped == 1 else 's'} left out"
+        ends[path] = len(node)
+        for outer in (path[:n] for n in range(1, len(path))):
+            if outer in lists and outer not in ends:
+                sizes[outer] -= freed
+                heapq.heappush(waiting, (-sizes[outer], outer))
+        excess += _note(left_out, name, f"{dropped} item{'' if dropped == 1 else 's'} left out") - freed
+
+
+def _gone(path: Path, ends: dict[Path, int]) -> bool:
+    """Whether a node was in an item that a list lost; `ends` says how many items each shortened list has."""
+    return any(int(path[n][1:-1]) >= ends[path[:n]] for n in range(1, len(path)) if path[:n] in ends)
 
 
 def _shorten_texts(cut: dict[str, Any], left_out: dict[str, str], limit: int, keep: tuple[str, ...]) -> None:
-    found = [(path, node) for path, node in _nodes(cut, keep) if isinstance(node, str)]
-    texts = {path: node for path, node in found if _size(node) > _SHORTEST}
-    for path in sorted(texts, key=lambda p: (-_size(texts[p]), p)):
-        excess = _excess(cut, left_out, limit)
+    texts = {path: node for path, node in _nodes(cut, keep) if isinstance(node, str)}
+    sizes = {path: size for path, node in texts.items() if (size := _size(node)) > _SHORTEST}
+    excess = _excess(cut, left_out, limit)
+    for path in sorted(sizes, key=lambda p: (-sizes[p], p)):
         if excess <= 0:
             return
-        text = texts[path]
-        room = max(_SHORTEST, _size(text) - excess - _NOTE - len(_name(path).encode()))
+        text, name = texts[path], _name(path)
+        room = max(_SHORTEST, sizes[path] - excess - _NOTE - len(name.encode()))
         shorter = _head(text, room)
         _put(cut, path, shorter + _MARK)
-        left_out[_name(path)] = f"{len(text) - len(shorter)} characters left out"
+        longer = _note(left_out, name, f"{len(text) - len(shorter)} characters left out")
+        excess += _size(shorter + _MARK) - sizes[path] + longer
 
 
 def _drop_fields(cut: dict[str, Any], left_out: dict[str, str], limit: int, keep: tuple[str, ...]) -> None:

@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atk_mcp import fitting
 from atk_mcp.fitting import fit
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=60)
@@ -69,3 +71,17 @@ def test_the_value_that_was_given_is_not_changed():
     value = {"cases": ["x" * 50] * 50}
     fit(value, 300)
     assert value == {"cases": ["x" * 50] * 50}
+
+
+@pytest.mark.parametrize("part", ["x" * 300, ["x" * 30] * 10], ids=["texts", "lists"])
+def test_what_is_measured_grows_with_the_value_and_not_with_its_square(monkeypatch, part):
+    real = fitting._size
+
+    def measured(parts):
+        sizes = []
+        monkeypatch.setattr(fitting, "_size", lambda value: sizes.append(real(value)) or sizes[-1])
+        value = {"message": "m", "value": {f"k{n}": part for n in range(parts)}}
+        assert real(fit(value, 2_000)) <= 2_000
+        return sum(sizes)
+
+    assert measured(400) < 5 * measured(100)
