@@ -153,7 +153,7 @@ def as_junit(report: RoundReport) -> str:
 
     The gate's verdict fails unless it is a pass. A Case fails where it passes less often than before and the gate calls
     the whole a regression: a single Case of an agent that varies falls by chance. It is skipped where a side has no
-    known outcome.
+    known outcome, and where nothing applies to it.
     """
     about = report.headline
     root = ET.Element("testsuites", name=report.round_id)
@@ -186,7 +186,7 @@ def _case(suite: ET.Element, outcome: CaseOutcome, *, regression: bool) -> None:
     said = f"before {_marks(outcome.left)}, after {_marks(outcome.right)}"
     if outcome.move == "regressed" and regression:
         ET.SubElement(case, "failure", message=said, type="regressed").text = f"role: {outcome.role}"
-    elif outcome.move == "unknown":
-        ET.SubElement(case, "skipped", message=f"not known: {said}")
+    elif outcome.move in ("unknown", "not_applicable"):
+        ET.SubElement(case, "skipped", message=f"{MOVES[outcome.move]}: {said}")
     else:
         ET.SubElement(case, "system-out").text = f"{MOVES[outcome.move]}: {said}"

@@ -60,6 +60,22 @@ def test_nothing_in_any_form_is_hidden_from_its_reader(reports):
     assert loaded["cases"][0]["input"] == UNSEEN
 
 
+def test_a_case_of_which_nothing_is_known_or_to_which_nothing_applies_is_skipped_in_junit(reports):
+    told = {}
+    for mark in ("unknown", "not_applicable", "pass"):
+        outcome = CaseOutcome(case_id="a", dimension="correct", role="protected", left=(mark,), right=(mark,))
+        compared = tuple(dataclasses.replace(c, outcomes=(outcome,)) for c in reports[0].comparisons)
+        root = ET.fromstring(documents.as_junit(dataclasses.replace(reports[0], comparisons=compared)))
+        (suite,) = root.findall("testsuite[@name='correct']")
+        (case,) = suite
+        told[mark] = (suite.get("skipped"), [(child.tag, child.get("message") or child.text) for child in case])
+    assert told == {
+        "unknown": ("1", [("skipped", "not known: before ?, after ?")]),
+        "not_applicable": ("1", [("skipped", "does not apply: before /, after /")]),
+        "pass": ("0", [("system-out", "still passes: before ✓, after ✓")]),
+    }
+
+
 def test_a_text_of_any_length_leaves_a_comment_that_github_takes(reports):
     long = saying(reports[0], "@a " * 2_000)
     long = dataclasses.replace(long, candidates=long.candidates * 200)
