@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from operations import commits
 from operations.wording import counted
-from storage import segments
+from storage import refusing, segments
 from storage.checkpoints import require_unlocked
 from storage.errors import AtkError
 from storage.files import FILE_MODE, FOLDER_MODE, sync_file
@@ -58,14 +59,20 @@ def examine(root: str) -> list[Check]:
     found = [*_python(), *_git(root), *_disk(root)]
     try:
         project = Project.open(root)
+        state = project.state()
     except ProjectNotInitialized:
+        if traces := commits.left_behind(root):
+            return [*found, Check("warning", "project", f"{root} has no project", traces)]
         return [*found, Check("ok", "project", f"{root} has no project yet", "initialize_project makes one.")]
     except AtkError as error:
         return [*found, Check("problem", "project", str(error), "Follow the message; nothing was touched.")]
-    state = project.state()
+    except OSError as error:
+        top = os.path.join(root, ATK)
+        said = f"{top} cannot be read: {error.strerror} ({error.filename})"
+        return [*found, *(_closed(top) or [Check("problem", "project", said, refusing.advice(error.errno or 0))])]
     found += [*_store(project, state), *_left(project, state), *_private(project)]
     for record in state.all(ProjectRecord):
-        found += [*_worktree(project, record), *_target(project, record)]
+        found += [*_worktree(project, state, record), *_target(project, record)]
     return found
 
 
@@ -153,6 +160,22 @@ def _store(project: Project, state: State) -> Iterator[Check]:
     yield Check("ok", "store", f"the journal holds {number + 1} records in segment {segment}")
     if segments.due(project.store, state):
         yield Check("ok", "store", "the next change begins a new segment")
+    if wrong := list(_wrong_files(project, state)):
+        said = f"stored files are not as they were recorded ({len(wrong)}): {', '.join(wrong[:3])}"
+        advice = "Put them back from a copy of `.atk/`. `atk verify` says what rests on them; nothing new can."
+        yield Check("problem", "store", said, advice)
+
+
+def _wrong_files(project: Project, state: State) -> Iterator[str]:
+    """Yields what is wrong with files that are gone or of another size; `atk verify` reads every byte of all."""
+    for path, recorded in state.files.items():
+        try:
+            size = os.lstat(project.store.full(path)).st_size
+        except FileNotFoundError:
+            yield f"{path} is missing"
+        else:
+            if size != recorded.size:
+                yield f"{path} has {size} bytes, not {recorded.size}"
 
 
 def _left(project: Project, state: State) -> Iterator[Check]:
@@ -184,6 +207,7 @@ def _private(project: Project) -> Iterator[Check]:
     if (owner := os.stat(top).st_uid) != os.geteuid():
         said = f"{ATK} belongs to user {owner}, and this is user {os.geteuid()}"
         yield Check("warning", "permissions", said, "Work as one user: what the other makes, this one cannot change.")
+    yield from _closed(top)
     wrong = [path for path in _entries(top) if stat.S_IMODE(os.lstat(path).st_mode) & _OTHERS]
     if wrong:
         shown = ", ".join(os.path.relpath(path, os.path.dirname(top)) for path in wrong[:3])
@@ -191,6 +215,21 @@ def _private(project: Project) -> Iterator[Check]:
         yield Check("warning", "permissions", f"others can reach entries of it ({len(wrong)}): {shown}", advice)
     else:
         yield Check("ok", "permissions", f"folders are {FOLDER_MODE:04o} and files {FILE_MODE:04o} or less")
+
+
+def _closed(top: str) -> list[Check]:
+    """Names what this user cannot read: nothing that needs it can be done."""
+    closed = []
+    for path in _entries(top):
+        wanted = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)
+        if not os.access(path, wanted, effective_ids=os.access in os.supports_effective_ids):
+            closed.append(path)
+    if not closed:
+        return []
+    shown = ", ".join(f"{os.path.relpath(p, os.path.dirname(top))} (user {os.lstat(p).st_uid}'s)" for p in closed[:3])
+    said = f"user {os.geteuid()} cannot read entries of {ATK} ({len(closed)}): {shown}"
+    advice = f"Work as the user whose they are, or have them given to this one; `chmod -R u=rwX {ATK}` opens one's own."
+    return [Check("problem", "permissions", said, advice)]
 
 
 def _entries(top: str) -> Iterator[str]:
@@ -202,7 +241,7 @@ def _entries(top: str) -> Iterator[str]:
         yield from (path for name in (*names, *files) if not os.path.islink(path := os.path.join(folder, name)))
 
 
-def _worktree(project: Project, record: ProjectRecord) -> Iterator[Check]:
+def _worktree(project: Project, state: State, record: ProjectRecord) -> Iterator[Check]:
     if record.analysis_only:
         return
     try:
@@ -210,8 +249,25 @@ def _worktree(project: Project, record: ProjectRecord) -> Iterator[Check]:
             head = ready(git)
             yield Check("ok", "worktree", f"HEAD is {head.commit[:12]} on {head.branch or 'no branch'}")
             yield from _locks(git, head)
+            yield from _commits(git, head, state)
     except AtkError as error:
         yield Check("problem", "worktree", str(error), "Put that right; nothing can be run or sealed until then.")
+
+
+def _commits(git: Git, head: Head, state: State) -> Iterator[Check]:
+    """Tells where repository and store are not of one time: either may have been put back, cleaned or copied alone."""
+    if gone := commits.lost(git, state):
+        shown = ", ".join(f"{revision.id} ({revision.commit[:12]})" for revision in gone[:3])
+        said = f"commits of Revisions are gone from the repository ({len(gone)}): {shown}"
+        advice = "Fetch `refs/atk/*` from a copy of the repository; without them those can be neither run nor kept."
+        yield Check("warning", "worktree", said, advice)
+    if (found := commits.ahead(git, head.commit, state)) is not None:
+        said = (
+            f"{found.commit[:12]} was made by {found.round_id} as record {found.record}, and the journal ends with "
+            f"{state.position.number}"
+        )
+        advice = f"{ATK} is older than the branch: put its newest copy back, or abandon the Round; the commit stays."
+        yield Check("warning", "worktree", said, advice)
 
 
 def _locks(git: Git, head: Head) -> Iterator[Check]:

@@ -24,8 +24,9 @@ class UncommittedFiles(AtkError):
     """A run without a Round is of a commit as a whole, and files differ from it."""
 
     message = (
-        "A run without a Round is of HEAD's commit, and these tracked files are not as it has them: {paths}. Commit or "
-        "restore them, and call again. In a Round only the files inside allowed_paths have to be as committed."
+        "A run without a Round is of HEAD's commit, and these tracked files are not as it has them: {paths}. Commit, "
+        "restore or stash them (those of a submodule inside it), and call again. In a Round only the files inside "
+        "allowed_paths have to be as committed."
     )
     next_calls = (NextCall("run_evaluation", {"revision_commit": "HEAD"}), NextCall("get_status"))
 

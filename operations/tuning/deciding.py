@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from operations.tuning.lifecycle import rejecting
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
@@ -48,6 +49,26 @@ class NotNewestValidation(AtkError):
     subject: str
     newest: str
     result: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CandidateLost(AtkError):
+    """What was sealed is not in the repository any more, so that it cannot be committed."""
+
+    message = (
+        "The commit {commit} of {candidate_id} is not in this repository any more: {ref} held it, and was deleted. "
+        "Fetch that ref from a copy of the repository, or reject the candidate."
+    )
+
+    round_id: str
+    candidate_id: str
+    commit: str
+    ref: str
+
+    @property
+    def next(self) -> tuple[NextCall, ...]:
+        """A rejection needs nothing of what is lost."""
+        return (rejecting(self.round_id, self.candidate_id), *super().next)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -56,6 +56,14 @@ def _damage(target):
         file.write(b"!")
 
 
+def _lost_cases(target):
+    os.remove(target.path(f".atk/datasets/{target.store_cases()}/cases.jsonl"))
+
+
+def _cut_cases(target):
+    os.truncate(target.path(f".atk/datasets/{target.store_cases()}/cases.jsonl"), 3)
+
+
 def _stale_lock(target):
     target.write(".git/index.lock", b"")
 
@@ -66,6 +74,8 @@ PLANTED = {
     "a killed call": (_killed_call, "warning", "leftovers", "atk recover"),
     "a merge": (_merge, "problem", "worktree", "Put that right"),
     "damage": (_damage, "problem", "store", "atk verify"),
+    "a stored file is gone": (_lost_cases, "problem", "store", "copy of `.atk/`"),
+    "a stored file is cut": (_cut_cases, "problem", "store", "copy of `.atk/`"),
 }
 
 
@@ -135,6 +145,31 @@ def test_a_store_of_another_user_is_told(at, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     (told,) = [check for check in examine(target.root) if (check.level, check.name) == ("warning", "permissions")]
     assert f"belongs to user {owner}" in told.said
+
+
+def test_what_this_user_cannot_read_is_named_with_its_owner(at, monkeypatch):
+    target = at("initialized")
+    monkeypatch.setattr(os, "access", lambda path, _, **__: not path.endswith("000001.log"))
+
+    told = found(target.root)["problem", "permissions"]
+
+    assert f".atk/journal/000001.log (user {os.geteuid()}'s)" in told.said
+    assert "chmod" in told.advice
+
+
+def test_a_store_that_cannot_be_opened_is_a_problem_and_no_end_of_the_examination(at, monkeypatch):
+    target = at("initialized")
+
+    def refused(path, flags, *_, opened=os.open, **more):
+        if path == "000001.log":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, flags, *_, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+
+    told = found(target.root)["problem", "project"]
+
+    assert told.said == f"{target.path('.atk')} cannot be read: Permission denied (000001.log)"
 
 
 def test_the_version_of_the_targets_python_is_told_without_starting_it(at, tmp_path):

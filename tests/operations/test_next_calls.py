@@ -61,6 +61,7 @@ ELSEWHERE = {
     "env_file_unusable",  # tests/operations/execution
     "blocked_by_issue",  # test_workarounds
     "blockers_unfounded",  # test_workarounds
+    "candidate_lost",  # test_recovering
     "external_fix_not_shown",  # test_external_fixes
     "external_fix_refused",  # test_external_fixes
     "holdout_exposed",  # test_blind_holdout

@@ -78,6 +78,7 @@ class DecideCandidateResponse(Response):
         deciding.ValidationOutdated,
         deciding.ResultForbids,
         deciding.OverrideUnauthorized,
+        deciding.CandidateLost,
         blocking.BlockedByIssue,
         confirming.NotConfirmed,
         UnknownContent,
@@ -186,7 +187,11 @@ def _question(
 
 
 def _require_in_place(git: Git, request: DecideCandidateRequest, candidate: Candidate, scratch: str) -> None:
-    """Refuses before anything is announced: edits to sealed files, and for a keep those that the user staged."""
+    """Refuses before anything is announced: edited sealed files; for a keep, lost objects and what the user staged."""
+    sealed = str(candidate.sealed_commit)
+    if request.action == "keep" and git.missing([sealed, str(candidate.tree)]):
+        ref = f"refs/atk/candidates/{candidate.id}"
+        raise deciding.CandidateLost(round_id=request.round_id, candidate_id=candidate.id, commit=sealed[:12], ref=ref)
     changes = [Change.model_validate(c) for c in candidate.changes]
     found = classify(git, changes, scratch)
     wrong = (*found.other, *(found.before if request.action == "keep" else ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,12 +10,14 @@ from pydantic import Field
 
 from operations.context import Context
 from operations.definition import Effect, Example, Response, WriteRequest, operation, steps
+from operations.tuning.batches import finishing
 from operations.wording import counted
 from storage import probes
 from storage.errors import AtkError, NextCall
 from storage.files import StoreDamaged
 from storage.project import Project
 from storage.projection import State
+from storage.schema.batches import Batch
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,7 +88,8 @@ def inspect_or_recover_operation(
     warnings; nothing pretends to heal it.
     """
     project = context.project
-    before = _open(project.state())
+    began = project.state()
+    before = _open(began)
     if request.leave_as_is:
         _leave(request, context)
     state = project.recover(context.call)
@@ -99,9 +102,12 @@ def inspect_or_recover_operation(
     reasons = [f"record {u.number} ({u.operation}): {u.error}" for u in project.unresolved]
     damaged = list(_damaged(project, state))
     settled = [line for line in before if line not in now]
+    ended = [state.get(Batch, batch_id) for batch_id in began.runs if batch_id not in state.runs]
     whole = f"Nothing was open; damaged files of the store: {len(damaged)}." if damaged else ""
     return InspectOrRecoverOperationResponse(
-        message=f"Of {counted(len(before), 'open operation')}, {len(settled)} settled."
+        message=" ".join(
+            [f"Of {counted(len(before), 'open operation')}, {len(settled)} settled.", *_became(project, began, ended)]
+        )
         if before
         else whole or "Nothing was open; the store is whole.",
         journal_record=state.position.number,
@@ -110,7 +116,7 @@ def inspect_or_recover_operation(
         open_now=now,
         rebuilt_views=project.edited_views[:20],
         operation=shown,
-        next=steps(NextCall("get_status")),
+        next=steps(*filter(None, map(finishing, ended)), NextCall("get_status")),
     )
 
 
@@ -125,6 +131,22 @@ def _open(state: State) -> list[str]:
     intents = [f"record {i.number}: {i.operation}, since {i.at}" for i in state.intents.values()]
     asked = [f"{p.id}: diagnostic_probe, since {p.started_at}" for p in probes.open_probes(state)]
     return [*intents, *(f"record {r.number}: run of {r.batch_id}, since {r.at}" for r in state.runs.values()), *asked]
+
+
+def _became(project: Project, began: State, batches: Sequence[Batch]) -> Iterator[str]:
+    """Yields a sentence on what became of each effect that was open when it began, and of each run that ended."""
+    records = project.journal_records() if began.intents else ()
+    for record in (r for r in records if r["kind"] in ("done", "undone") and r["intent"] in began.intents):
+        what = f"{record['op']} (record {record['intent']}) is"
+        if record["kind"] == "done":
+            yield f"{what} carried out."
+        else:
+            how = "closed with every file as it was" if record.get("left_as_is") else "taken back"
+            yield f"{what} {how}: {str(record['reason']).removesuffix('.')}."
+    for batch in batches:
+        confirmed = f"{sum(batch.counts.values())} of {counted(batch.slots, 'attempt')} confirmed"
+        unknown = f" and {len(batch.unknown_record_ids)} of unknown end" if batch.unknown_record_ids else ""
+        yield f"{batch.id} is {batch.status}, with {confirmed}{unknown}."
 
 
 def _damaged(project: Project, state: State) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from operations import confirming
+from operations import commits, confirming
 from operations.context import Context
 from operations.definition import Effect, Example, Request, Response, operation, steps
 from operations.execution import importing
@@ -31,6 +31,7 @@ SHOWN = 6
 SHOWN_APPROVALS = 3
 QUESTION_SHOWN = 400
 """Characters of a question that a status repeats; read_record has the whole."""
+_DAMAGED = "The journal of {} is damaged: what it held from there on is not shown, and nothing can be changed."
 
 
 class GetStatusRequest(Request):
@@ -72,8 +73,10 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     try:
         project = Project.open(context.root)
     except ProjectNotInitialized:
+        traces = commits.left_behind(context.root)
         return GetStatusResponse(
             message=f"There is no ATK project in {context.root} yet.",
+            warnings=[traces] if traces else [],
             initialized=False,
             project_root=context.root,
             next=steps(
@@ -111,11 +114,14 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     ]
     warnings = [str(damage)] if damage else []
     warnings += refused
+    warnings += [] if opened else _drifted(value, head)
     warnings += _left_in_the_worktree(project, state)
     warnings += [f"record {u.number} ({u.operation}) is stuck: {u.error}" for u in project.unresolved]
     warnings += [f"{path} was edited by hand or rotten; it was written anew." for path in project.edited_views[:SHOWN]]
     return GetStatusResponse(
-        message=_message(record, value, state, running, importing_now, opened),
+        message=_DAMAGED.format(record.id)
+        if damage
+        else _message(record, value, state, running, importing_now, opened),
         warnings=warnings,
         initialized=True,
         project_id=record.id,
@@ -132,7 +138,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
         open_approvals=[_waiting(approval) for approval in confirming.waiting(state)[-SHOWN_APPROVALS:]],
         round=_round_facts(value, state) if value else None,
         newest={kind: list(found)[-SHOWN:] for kind, found in state.objects.items() if kind != "project"},
-        next=steps(*_next(state, value, [*running, *importing_now], opened, head)),
+        next=[] if damage else steps(*_next(state, value, [*running, *importing_now], opened, head)),
     )
 
 
@@ -156,6 +162,14 @@ def _head(project: Project, *, analysis_only: bool) -> tuple[str | None, str | N
     except AtkError as error:
         return None, None, [str(error)]
     return head.commit, head.branch, []
+
+
+def _drifted(value: Round | None, head: str | None) -> list[str]:
+    """Tells that HEAD is not where the open Round stands, which every step that changes files refuses."""
+    if value is None or value.without_baseline or value.status not in ACTIVE or head in (None, value.current_commit):
+        return []
+    stands = f"HEAD is {str(head)[:12]}, and {value.id} stands at {value.current_commit[:12]}"
+    return [f"{stands}: go back to that commit, or abandon the Round with finish_round. `atk doctor` looks further."]
 
 
 def _left_in_the_worktree(project: Project, state: State) -> list[str]:
