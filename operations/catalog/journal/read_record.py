@@ -94,7 +94,9 @@ def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordRespo
     more = {"record_id": request.record_id, "field": request.field, "cursor": page.next_cursor}
     calls = [NextCall("read_record", {k: v for k, v in more.items() if v})] if page.next_cursor else []
     return ReadRecordResponse(
-        message=f"{kind} {request.record_id}" + (f", {request.field[:160]}" if request.field else ""),
+        message=f"{kind} {request.record_id}"
+        + (f", {request.field[:160]}" if request.field else "")
+        + (_left_out(value) if kind == ImportedBatch.kind and request.field in (None, "records") else ""),
         kind=kind,
         id=request.record_id,
         fields=list(masked),
@@ -102,6 +104,12 @@ def read_record(request: ReadRecordRequest, context: Context) -> ReadRecordRespo
         next_cursor=page.next_cursor,
         next=steps(*calls),
     )
+
+
+def _left_out(imported: dict[str, Any]) -> str:
+    count = imported["counts"].get("records", 0)
+    first = f"records holds the first {FIRST_RECORDS} of {count}, and find_records finds all"
+    return f": {first}" if count > FIRST_RECORDS else ""
 
 
 def _found(record_id: str, context: Context, state: State) -> tuple[str, dict[str, Any]]:

@@ -331,3 +331,15 @@ def test_a_record_that_says_nothing_is_counted_once_for_filters_of_one_name(impo
     asked = [{"name": "none", "min": 0}, {"name": "none", "max": 1}]
     found = imports.call("find_records", batch_id=batch_id, scores=asked)
     assert (found.undecided, found.unknown) == (2, {"score.none": 2})
+
+
+def test_records_of_an_import_that_are_not_shown_are_told(nine, imports, monkeypatch):
+    def told(**asked):
+        return imports.call("read_record", record_id=nine.batch_id, **asked).message
+
+    assert told(field="records") == f"import {nine.batch_id}, records"
+    monkeypatch.setattr("operations.catalog.journal.read_record.FIRST_RECORDS", 4)
+    cut = "records holds the first 4 of 9, and find_records finds all"
+    assert told(field="records") == f"import {nine.batch_id}, records: {cut}"
+    assert told() == f"import {nine.batch_id}: {cut}"
+    assert told(field="counts") == f"import {nine.batch_id}, counts"
