@@ -98,9 +98,8 @@ def test_the_run_is_sealed_as_it_was_and_the_candidate_is_there_again(story, mom
     told = story.call("inspect_or_recover_operation").message
     batch = story.batch(batch_id)
     assert (batch.status, batch.notes) == ("sealed", ())
-    assert told == (
-        f"Of 1 open operation, 1 settled. {batch_id} is sealed, with {batch.slots} of {batch.slots} attempts confirmed."
-    )
+    ended = f"{batch_id} is sealed; of {batch.slots} attempts: {batch.slots} completed."
+    assert told == f"Of 1 open operation, 1 settled. {ended}"
     assert story.target.read("prompt.txt") == REFUNDS
     assert story.dirty() == " M prompt.txt"
     assert verify(story.target.project).findings == []

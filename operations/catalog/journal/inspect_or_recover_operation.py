@@ -144,9 +144,12 @@ def _became(project: Project, began: State, batches: Sequence[Batch]) -> Iterato
             how = "closed with every file as it was" if record.get("left_as_is") else "taken back"
             yield f"{what} {how}: {str(record['reason']).removesuffix('.')}."
     for batch in batches:
-        confirmed = f"{sum(batch.counts.values())} of {counted(batch.slots, 'attempt')} confirmed"
-        unknown = f" and {len(batch.unknown_record_ids)} of unknown end" if batch.unknown_record_ids else ""
-        yield f"{batch.id} is {batch.status}, with {confirmed}{unknown}."
+        ends = [f"{count} {status.replace('_', ' ')}" for status, count in batch.counts.items() if count]
+        unknown = len(batch.unknown_record_ids)
+        ends += [f"{unknown} of unknown end"] if unknown else []
+        left = len(batch.missing_record_ids) - unknown
+        ends += [f"{left} not begun"] if left > 0 else []
+        yield f"{batch.id} is {batch.status}; of {counted(batch.slots, 'attempt')}: {', '.join(ends)}."
 
 
 def _damaged(project: Project, state: State) -> Iterator[str]:
