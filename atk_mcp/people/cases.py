@@ -19,9 +19,11 @@ from atk_mcp.people.attempts import (
 from atk_mcp.people.tables import as_json, console, table
 from atk_mcp.terminal import complain, say
 from operations.reports.differences import side_by_side
+from operations.wording import counted
 from storage.project import Project
 from storage.projection import State
 from storage.schema.assessments import Assessment
+from storage.schema.batches import Batch
 
 
 def cases(given: argparse.Namespace, root: str) -> int:
@@ -61,7 +63,21 @@ def cases(given: argparse.Namespace, root: str) -> int:
     console().print(table(columns, lines, title=title, limit=60))
     if left_out:
         say(f"and {left_out} more; --first N shows more of them")
+    for line in _missing(state, given.batch_id):
+        say(line)
     return 0
+
+
+def _missing(state: State, batch_id: str) -> list[str]:
+    """Tells of attempts that a run was to make and that nobody saw the end of."""
+    batch = state.find(Batch, batch_id)
+    if batch is None or not batch.missing_record_ids:
+        return []
+    unknown = len(batch.unknown_record_ids)
+    told = f"{len(batch.missing_record_ids)} of {counted(batch.slots, 'attempt')} missing"
+    told += f", {unknown} of them of unknown end" if unknown else ""
+    successor = next((b.id for b in state.all(Batch) if b.supersedes_batch_id == batch_id), None)
+    return [f"{told}; {f'{successor} goes on with it' if successor else f'`atk run {batch_id}` goes on with it'}"]
 
 
 def _attempt(record: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:

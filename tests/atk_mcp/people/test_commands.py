@@ -11,11 +11,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from atk_mcp.inspector import main
+from storage.schema.batches import Batch
 from storage.schema.rounds import Round
 from storage.schema.validations import Validation
 from tests.operations.catalog.evidence import store_batch
 from tests.operations.catalog.test_following_batches import begin, slow, until_begun
 from tests.support.projects import CASES
+from tests.support.rounds import store
 
 __all__ = ["slow"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/] \u202egnp"
@@ -221,6 +223,21 @@ def test_only_failed_attempts_are_shown_when_asked(completed, run):
     first = json.loads(run(completed, "cases", completed.final_left_batch_id, "--first", "1", "--json")[1])
     assert (len(first["attempts"]), first["left_out"]) == (1, len(wanted["attempts"]) - 1)
     assert run(completed, "cases", completed.final_left_batch_id, "--first", "0")[0] == 2
+
+
+def test_attempts_that_a_cut_run_lacks_are_counted_with_what_goes_on_with_them(at, run):
+    target = at("evaluated")
+    ran = target.state.get(Batch, target.batch_id)
+    left = tuple(f"{ran.id}.{n}" for n in (1, 2))
+    cut = ran.model_copy(update={"status": "interrupted", "missing_record_ids": left, "unknown_record_ids": left[:1]})
+    store(target, cut)
+
+    last = run(target, "cases", ran.id)[1].splitlines()[-1]
+    store(target, ran.model_copy(update={"id": "batch-9-next", "supersedes_batch_id": ran.id}))
+    followed = run(target, "cases", ran.id)[1].splitlines()[-1]
+
+    told = f"2 of {ran.slots} attempts missing, 1 of them of unknown end;"
+    assert (last, followed) == (f"{told} `atk run {ran.id}` goes on with it", f"{told} batch-9-next goes on with it")
 
 
 def test_further_lines_of_what_an_agent_says_are_set_in(completed, run):
