@@ -15,7 +15,7 @@ from atk_mcp.pipes import Pipes, fill_closed
 from atk_mcp.platforms import refusal
 from atk_mcp.toolsets import Offer, UnknownToolset
 
-OK, USAGE = 0, 2
+OK, REFUSED, USAGE = 0, 1, 2
 PORT = 7285
 """Where `--http` listens unless told otherwise."""
 
@@ -62,10 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     http.add_argument(
         "--project", metavar="DIR", help="what calls without project_path are about (default: they are refused)"
     )
-    given = parser.parse_args(argv)
+    try:
+        given = parser.parse_args(argv)
+    except SystemExit as ended:  # it has printed its help, or what was wrong
+        return _say("") or int(ended.code or OK)
     if given.version:
-        sys.stdout.write(f"atk-mcp {atk_mcp.__version__}\n")
-        return OK
+        return _say(f"atk-mcp {atk_mcp.__version__}\n")
     for option in () if given.http else ("port", "token_file", "project"):
         if getattr(given, option) is not None:
             parser.error(
@@ -84,6 +86,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     from atk_mcp import server  # noqa: PLC0415 - the SDK loads while the client is greeted, and cannot print to the wire
 
     server.run(pipes, greeting, offer=offer)
+    return OK
+
+
+def _say(text: str) -> int:
+    """Prints what there is to print and returns the exit status; left to Python's end, a failure would show a stack."""
+    try:
+        if text:
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            return OK
+        sys.stderr.write(f"atk-mcp: stdout takes no more: {error.strerror}.\n")
+        return REFUSED
     return OK
 
 

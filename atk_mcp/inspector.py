@@ -86,15 +86,19 @@ class _Usage(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
+    take_streams()
     if (why := refusal()) is not None:
         complain(f"atk: {why}")
         return USAGE
-    take_streams()
     given = argparse.Namespace(unsaid=OK)  # the exit status where the answer reached nobody
     status: int | None = None
     try:
         parser = build_parser()
-        _, stray = parser.parse_known_args(argv, given)
+        try:
+            _, stray = parser.parse_known_args(argv, given)
+        except SystemExit:
+            sys.stdout.flush()  # a help that is not taken is told here; at Python's end it would show a stack
+            raise
         if stray:  # the command's own usage helps more than that of `atk`
             getattr(given, "parser", parser).error(f"unrecognized arguments: {' '.join(stray)}")
         status = int(given.command(given))
