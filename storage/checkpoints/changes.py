@@ -200,7 +200,7 @@ def _record(git: Git, index: str, paths: Collection[bytes]) -> None:
     """Brings the private index to what is on disk at the paths, storing their blobs."""
     gone = sorted(x for x in paths if look(git.top, x).kind not in {"file", "link"})
     there = sorted(set(paths) - set(gone))
-    for flags, some in ((("--force-remove",), gone), (("--add",), there)):
+    for flags, some in ((("--force-remove",), gone), (("--add", "--remove"), there)):  # which may go while git looks
         if some:
             options = ("-z", *flags, "--stdin")
             git.run("update-index", *options, stdin=joined(some), index=index, cwd=git.top, settings=PRIVATE)

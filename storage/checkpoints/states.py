@@ -99,7 +99,7 @@ def _recorded(git: Git, paths: Sequence[bytes], scratch: str) -> dict[bytes, _Co
         return {}
     index = os.path.join(new_folder(scratch, "state"), "index")
     git.run("read-tree", "--empty", index=index, settings=PRIVATE)
-    options = ("-z", "--add", "--stdin")
+    options = ("-z", "--add", "--remove", "--stdin")  # one that goes meanwhile is as it was seen
     git.run("update-index", *options, stdin=joined(paths), index=index, cwd=git.top, settings=PRIVATE)
     contents = {}
     for entry in git.records("ls-files", "-s", "-z", index=index, cwd=git.top):

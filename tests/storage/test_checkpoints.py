@@ -126,6 +126,24 @@ def test_a_draft_says_what_git_would_record_with_renames_as_deletion_and_additio
     assert changes_between(sealed.git, sealed.head.commit, sealed.commit, {}) == sealed.changes
 
 
+TAKES_AWAY = """\
+#!/bin/sh
+case "$*" in *"update-index -z --add"*) rm -f data/cfg.json;; esac
+exec git "$@"
+"""
+
+
+def test_a_file_that_goes_while_a_draft_is_looked_at_is_one_that_is_gone(work, tmp_path):
+    work.freeze()
+    work.made.w("data/cfg.json", "edited\n")
+    program = tmp_path / "git"
+    program.write_text(TAKES_AWAY)
+    program.chmod(0o755)
+    with Git(work.made.r, str(program)) as git:
+        changes = draft_changes(git, work.head.commit, work.before, work.scratch)
+    assert [(x.path, x.before and x.before.mode, x.after) for x in changes] == [("data/cfg.json", "100644", None)]
+
+
 def test_reject_brings_back_every_byte_and_keep_folders(sealed):
     sealed.reject()
 
