@@ -149,14 +149,17 @@ def _run(project: Project, begun: Begun) -> None:
     if not measured.ready:
         _end_log(project, begun, "stopped" if os.path.lexists(stop) else "not_prepared")
         return
+    why: str | None = None
     try:
         _supervise(begun)
     except OSError as trouble:
-        _never_began(project, begun, str(trouble))
+        why = str(trouble)
     finally:
         processes.sweep_batch(work)
         with suppress(OSError):  # findings that do not say that they ended are read as such
             measured.end()
+        if why is not None:  # after the measurement's end, which would write over it
+            _never_began(project, begun, why)
         _remark(project, begun.batch_id)
         clear_attempts(project, begun.batch_id)
 
@@ -165,6 +168,8 @@ def _supervise(begun: Begun) -> None:
     handle = launch(begun.plan_path, begun.owner.fd)
     try:
         handle.wait()
+        if handle.returncode == processes.NOT_BEGUN:
+            raise OSError(handle.last_words)
     finally:
         handle.close()
 

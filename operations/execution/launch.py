@@ -17,12 +17,16 @@ _BOOT = (
 )
 """`python -I` sees installed packages only; a checkout that is not installed is added."""
 
+_SAID_BYTES = 1000
+"""How much of its log's end is read for a supervisor's last words."""
+
 
 @dataclass
 class RunHandle:
     """A supervisor that was started. Dropping the handle's pipe ends the run: that is what a dead server does."""
 
     pid: int
+    log_path: str
     _process: subprocess.Popen[bytes]
     _pipe: int | None = field(repr=False)
 
@@ -30,6 +34,13 @@ class RunHandle:
     def returncode(self) -> int | None:
         """None while it runs; 0 when `attempts.log` says how the run ended; other numbers otherwise."""
         return self._process.poll()
+
+    @property
+    def last_words(self) -> str:
+        """The last line that the supervisor wrote into its log."""
+        with open(self.log_path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SAID_BYTES))
+            return file.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the supervisor has ended, at most `timeout` seconds, and returns whether it has."""
@@ -85,4 +96,4 @@ def launch(plan_path: str, owner_fd: int | None = None) -> RunHandle:
         except BaseException:
             os.close(write)
             raise
-    return RunHandle(process.pid, process, write)
+    return RunHandle(process.pid, log_path, process, write)

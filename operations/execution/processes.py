@@ -23,6 +23,9 @@ LINUX = sys.platform == "linux"
 MARKER = "ATK_ATTEMPT_OF"
 """The environment variable by which what an agent started can be found when everybody above it was killed."""
 
+NOT_BEGUN = 3
+"""The exit status of a supervisor for whose guardians the system has no room: no attempt was begun."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
 

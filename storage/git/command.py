@@ -334,6 +334,8 @@ def _command(cwd: str) -> Command:
     try:
         from git.cmd import Git as GitCommand  # noqa: PLC0415 - importing GitPython runs git once
     except ImportError as error:
+        if isinstance(error.__cause__, OSError):  # the system started none; that is no word of git's
+            raise error.__cause__ from error
         said = " ".join(str(error.__cause__ or error).split())
         raise GitFailed(command="version", status=getattr(error.__cause__, "status", 1), reason=said) from error
 

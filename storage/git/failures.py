@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from storage.errors import AtkError, NextCall
+from storage.refusing import full
 
 
 @dataclass(kw_only=True, eq=False)
@@ -190,7 +191,8 @@ def failure(root: str, command: str, status: int, said: str) -> AtkError:
         by = signal.Signals(-status).name
         return GitFailed(command=command, status=status, reason=f"{by} ended it{f' ({said[-300:]})' if said else ''}")
     reason = said[-300:] or "no message"
-    if any(sign in said for sign in (os.strerror(errno.ENOSPC), "Out of diskspace")):
+    told = any(sign in said for sign in (os.strerror(errno.ENOSPC), "Out of diskspace"))
+    if told or ("couldn't write" in said and full([root])):  # of a lock it does not say why
         reason += " (free some space on that disk and call again)"
     lock = re.search(rf"Unable to create '(.+?\.lock)': {os.strerror(errno.EEXIST)}", said, re.DOTALL)
     moved = re.search(r"is at ([0-9a-f]+) but expected ([0-9a-f]+)", said)

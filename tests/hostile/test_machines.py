@@ -15,6 +15,7 @@ import pytest
 
 from operations.execution import importing, keeper
 from operations.verification import verify
+from storage.git import Git, GitFailed
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.schema.batches import Batch
 from tests.faults.story import ROOT
@@ -28,6 +29,8 @@ while not os.path.exists(sys.argv[1] + "/go"):
     time.sleep(0.02)
 """
 """An agent that waits until it is told to go on."""
+
+TOO_MANY = os.strerror(errno.EMFILE)
 
 
 class Disk:
@@ -131,6 +134,14 @@ def test_a_full_disk_is_named_and_what_was_refused_is_made_once_there_is_room(di
     whole(target.project)
 
 
+def test_a_lock_that_git_cannot_write_on_a_full_disk_is_told_with_what_to_do(disk):
+    target = Target(f"{disk.at}/target", initialize=False)
+    disk.fill()
+    with Git(target.root) as git, pytest.raises(GitFailed) as refused:
+        git.run("update-ref", "refs/atk/x", target.head)
+    assert refused.value.reason.endswith("x.lock' (free some space on that disk and call again)")
+
+
 def test_a_project_on_a_disk_that_became_read_only_is_read_with_its_interrupted_run(disk, tmp_path):
     target = Stages(str(tmp_path / "stages")).copy("stored", f"{disk.at}/target")
     pid = os.fork()
@@ -209,6 +220,46 @@ def test_a_run_that_nobody_can_keep_company_is_sealed_without_an_attempt(tmp_pat
     whole(target.project)
 
 
+def test_a_run_whose_supervisor_cannot_be_started_says_why_and_is_sealed_without_an_attempt(tmp_path, monkeypatch):
+    target = Stages(str(tmp_path / "stages")).copy("stored", str(tmp_path / "target"))
+
+    def too_many(*_):
+        raise OSError(errno.EMFILE, TOO_MANY)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper, "launch", too_many)
+        target.call("run_evaluation", revision_commit=target.head, wait_seconds=60)
+    (batch,) = target.state.all(Batch)
+    assert (batch.status, batch.end_reason, dict(batch.counts)) == ("interrupted", "not_prepared", {})
+    assert batch.notes == (f"The run could not begin: [Errno {errno.EMFILE}] {TOO_MANY}.",)
+    whole(target.project)
+
+
+RUNS = """\
+import json, resource, sys
+from operations.invocation import invoke
+from operations.registry import all_operations
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+asked = {"project_path": sys.argv[1], "revision_commit": "HEAD", "repeats": 10, "concurrency": 60, "wait_seconds": 60}
+invoke(all_operations()["run_evaluation"], asked)
+"""
+"""Enough files for a server, too few for a supervisor with as many guardians."""
+
+
+@pytest.mark.slow
+def test_a_run_for_whose_guardians_there_are_too_few_files_says_so(tmp_path):
+    target = Stages(str(tmp_path / "stages")).copy("stored", str(tmp_path / "target"))
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    subprocess.run([sys.executable, "-c", RUNS, target.root], env=environment, check=True)
+    (batch,) = target.state.all(Batch)
+    assert (batch.status, batch.end_reason, dict(batch.counts)) == ("interrupted", "not_prepared", {})
+    why = f"No process could be started: {TOO_MANY}, where 60 attempts are to run at once"
+    assert batch.notes == (
+        f"The run could not begin: {why}. Raise the limit of open files (`ulimit -n`) and start the server again.",
+    )
+    whole(target.project)
+
+
 @pytest.mark.slow
 def test_an_import_that_nobody_can_keep_company_leaves_nothing(tmp_path, monkeypatch):
     target = Target(tmp_path / "target")
@@ -249,6 +300,28 @@ try:
 except AtkError as error:
     sys.exit(f"{error.code}: {error}")
 """
+
+
+REFUSED_FILES = """\
+import resource, sys
+from storage.git import Git
+from storage.project import StorageFailed
+resource.setrlimit(resource.RLIMIT_NOFILE, (7, 7))
+try:
+    Git(sys.argv[1]).line("rev-parse", "HEAD")
+except OSError as error:
+    sys.exit(str(StorageFailed.of(error)))
+"""
+"""Enough files to look for git, too few for the pipes to it."""
+
+
+def test_a_git_that_the_system_does_not_start_is_no_failure_of_gits(tmp_path):
+    target = Target(tmp_path / "target", initialize=False)
+    asked = subprocess.run(
+        [sys.executable, "-c", REFUSED_FILES, target.root],
+        env={**os.environ, "PYTHONPATH": ROOT}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (asked.returncode, asked.stderr) == (1, str(StorageFailed.of(OSError(errno.EMFILE, TOO_MANY))) + "\n")
 
 
 def test_a_git_that_fails_when_it_is_first_asked_is_refused_in_a_sentence(tmp_path):
