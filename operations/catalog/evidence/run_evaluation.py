@@ -46,6 +46,10 @@ class SpendLimitGiven(Model):
     limit: Annotated[float, Field(gt=0, description="Of this run's attempts together.")]
 
 
+STOPPED_WITHIN_SECONDS = 30.0
+"""How long a call that was given up waits for its run to end."""
+
+
 class RunEvaluationRequest(WriteRequest):
     dataset_id: Annotated[ObjectId | None, Field(description="Default: the plan's, or the only dataset.")] = None
     revision_id: Annotated[ObjectId | None, Field(description="With a Round: B0, the current or the sealed one.")] = (
@@ -346,7 +350,11 @@ def _followed(request: RunEvaluationRequest, context: Context, answer: RunEvalua
         stop_waiting=context.cancelled,
     )
     if found.alive and context.cancelled():
-        found = keeper.follow(project, context.call, answer.batch_id, seconds=30, progress=context.progress, stop=True)
+        # Who stays is a person at a terminal, where a second Ctrl-C leaves at once.
+        seconds = seconds if context.stays else STOPPED_WITHIN_SECONDS
+        found = keeper.follow(
+            project, context.call, answer.batch_id, seconds=seconds, progress=context.progress, stop=True
+        )
     batch = found.batch
     left = None
     if batch.round_id:

@@ -93,6 +93,14 @@ def test_giving_up_the_starting_call_stops_the_batch(slow):
     assert answer.status == "interrupted"
 
 
+def test_giving_up_at_a_terminal_waits_for_the_end_however_long_it_takes(slow, monkeypatch):
+    monkeypatch.setattr("operations.catalog.evidence.run_evaluation.STOPPED_WITHIN_SECONDS", 0.0)
+
+    answer = cancelled(slow, "run_evaluation", stays=True, revision_commit=slow.head)
+
+    assert answer.status == "interrupted"
+
+
 def test_giving_up_a_wait_leaves_the_batch_running(slow):
     batch_id = begin(slow)
 
@@ -103,10 +111,11 @@ def test_giving_up_a_wait_leaves_the_batch_running(slow):
     assert slow.call("wait_for_batch", batch_id=batch_id, wait_seconds=100).status == "sealed"
 
 
-def cancelled(target, operation, **arguments):
+def cancelled(target, operation, *, stays=False, **arguments):
     """Makes a call that is given up once the agent has begun."""
     given = {"project_path": target.root, **arguments}
-    return invoke(all_operations()[operation], given, cancelled=lambda: os.path.exists(target.path("begun")))
+    begun = target.path("begun")
+    return invoke(all_operations()[operation], given, cancelled=lambda: os.path.exists(begun), stays=stays)
 
 
 def test_batch_of_which_nothing_was_confirmed_is_not_judged_and_not_offered(slow):
