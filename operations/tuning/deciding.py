@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from operations.tuning.lifecycle import rejecting
 from storage.errors import AtkError, NextCall
 from storage.schema.assessments import Assessment
 from storage.schema.batches import Batch
@@ -60,15 +59,19 @@ class CandidateLost(AtkError):
         "Fetch that ref from a copy of the repository, or reject the candidate."
     )
 
+    next_calls = (
+        NextCall(
+            "decide_candidate",
+            {"round_id": "{round_id}", "candidate_id": "{candidate_id}", "action": "reject"},
+            {"reason": "what it held is lost"},
+        ),
+        NextCall("get_status"),
+    )
+
     round_id: str
     candidate_id: str
     commit: str
     ref: str
-
-    @property
-    def next(self) -> tuple[NextCall, ...]:
-        """A rejection needs nothing of what is lost."""
-        return (rejecting(self.round_id, self.candidate_id), *super().next)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -63,7 +63,8 @@ def test_a_candidate_whose_commit_git_lost_is_named_before_it_is_kept_and_can_be
 
     examined = {check.name: check for check in examine(target.root) if check.level == "warning"}
     refused = target.refusal("decide_candidate", **keep(target), action="keep")
-    target.call("decide_candidate", **{**keep(target), **refused.next[0].arguments})
+    reject = refused.next[0]
+    target.call("decide_candidate", **reject.arguments, **reject.supply)
 
     assert target.revision_id in examined["worktree"].said
     assert (refused.code, refused.facts["ref"]) == ("candidate_lost", held)
