@@ -103,8 +103,13 @@ def _disk(root: str) -> Iterator[Check]:
     try:
         with tempfile.TemporaryDirectory(prefix=".atk-doctor-", dir=root) as folder:
             _try_disk(folder)
+            _try_store(root, folder)
     except OSError as error:
         advice = "Move the project to a local disk that this user can write to."
+        if error.errno == errno.EXDEV:
+            said = "no file can be renamed from `.atk/` to the project: it lies on another file system, or is a mount"
+            yield Check("problem", "disk", said, "Take that mount away, and keep the files of `.atk/` in the project.")
+            return
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             advice = "Free some space."
         yield Check("problem", "disk", f"{root}: {error.strerror}", advice)
@@ -150,6 +155,15 @@ def _try_disk(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _try_store(root: str, folder: str) -> None:
+    """Tries whether files can be renamed from the store to the project, without a file: Linux says so all the same."""
+    try:
+        os.rename(os.path.join(root, ATK, os.path.basename(folder)), os.path.join(folder, "none"))
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise  # whatever else is wrong with the store is found where it is looked at
 
 
 def _store(project: Project, state: State) -> Iterator[Check]:

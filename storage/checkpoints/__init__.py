@@ -17,7 +17,7 @@ from storage.checkpoints.isolated import Isolated, IsolatedContentDiffers, apart
 from storage.checkpoints.objects import RefTaken, build_tree, commit_tree, hold, release, require_refs_unlocked
 from storage.checkpoints.places import NoPlaceOutside, choose_place, remove_place, sweep_places
 from storage.checkpoints.publishing import BranchShared, Staged, clear_locks, publish, require_unlocked
-from storage.checkpoints.restoring import rewrite
+from storage.checkpoints.restoring import StoreApart, rewrite
 from storage.checkpoints.states import States, UnknownContent, classify
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "SpecialFile",
     "Staged",
     "States",
+    "StoreApart",
     "UnknownContent",
     "apart_differs",
     "build_tree",

@@ -7,10 +7,12 @@ import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from storage.checkpoints.changes import Change, Entry, LeavesWorktree
 from storage.checkpoints.objects import index_lines
 from storage.checkpoints.states import UnknownContent, classify, parents
+from storage.errors import AtkError, NextCall
 from storage.files import sync_file
 from storage.git import CorruptRepository, Git
 from storage.worktree.disk import blob_id, look, new_folder
@@ -27,6 +29,21 @@ from storage.worktree.paths import decode_path, encode_path
 
 Signature = tuple[int, int, int, int]
 """Inode, size, time of change in ns and mode: what tells that a file is the one that was looked at."""
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreApart(AtkError):
+    """The store and a file of the target's lie on two file systems, or under two mounts of one."""
+
+    message: ClassVar[str] = (
+        "{path} and the store at {store} lie on two file systems, or under two mounts of one. ATK puts files in place "
+        "by renaming, which works within one only. That file was not changed. Take the mount of .atk/ away, keep its "
+        "files in a folder of the project's own file system, and call again."
+    )
+    next_calls: ClassVar[tuple[NextCall, ...]] = (NextCall("inspect_or_recover_operation"), NextCall("get_status"))
+
+    path: str
+    store: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,7 @@ def rewrite(
         HeadMoved: `head` was given and HEAD is elsewhere.
         OperationInProgress: A merge, rebase, pick or bisect is under way.
         UnknownContent: A path is in neither state, or something unknown is in its way.
+        StoreApart: `scratch` lies elsewhere than the worktree.
         CorruptRepository: The object with a new content is missing.
     """
     if head is not None:
@@ -70,7 +88,12 @@ def rewrite(
     _preserve(git, todo)
     steps = _prepare(git, todo, scratch) if todo else []
     for step in sorted(steps, key=_order):
-        _take(git, step)
+        try:
+            _take(git, step)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            raise StoreApart(path=encode_path(step.path), store=os.path.join(git.root, ".atk")) from error
     # Over all removals, not only those of this call: a killed one may have left their folders.
     for change in changes:
         if change.after is None:

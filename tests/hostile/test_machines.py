@@ -14,12 +14,14 @@ import time
 import pytest
 
 from operations.execution import importing, keeper
+from operations.health import examine
 from operations.verification import verify
+from storage.checkpoints import StoreApart
 from storage.git import Git, GitFailed
 from storage.project import Project, ProjectNotInitialized, StorageFailed
 from storage.schema.batches import Batch
 from tests.faults.story import ROOT
-from tests.operations.catalog.stages import Stages
+from tests.operations.catalog.stages import Stages, tree_of
 from tests.support.projects import Target, call_of
 
 WAITS = """\
@@ -172,6 +174,34 @@ def test_a_disk_that_is_gone_is_no_project_and_one_that_comes_back_is(disk, tmp_
         target.store_cases()
     shutil.copytree(kept, target.root, dirs_exist_ok=True)
     assert target.store_cases()
+    whole(target.project)
+
+
+@pytest.mark.slow
+def test_a_store_under_a_mount_of_its_own_is_named_holds_no_call_up_and_will_do_once_it_is_back(tmp_path):
+    target = Stages(str(tmp_path / "stages")).copy("drafted", str(tmp_path / "target"))
+    store, elsewhere, files = target.path(".atk"), tmp_path / "elsewhere", tree_of(target.root, skip=(".git", ".atk"))
+    os.rename(store, elsewhere)
+    mounted = Disk(store)
+    try:
+        shutil.copytree(elsewhere, store, dirs_exist_ok=True)
+        given = {"round_id": target.round_id, "candidate_id": target.candidate_id, "reason": "another idea"}
+        with pytest.raises(StoreApart) as refused:
+            target.call("cancel_draft", request_id="once", **given)
+        assert (refused.value.path, refused.value.store) == ("prompt.txt", store)
+        assert tree_of(target.root, skip=(".git", ".atk")) == files
+        assert [check.advice for check in examine(target.root) if check.level == "problem"] == [
+            "Take that mount away, and keep the files of `.atk/` in the project."
+        ]
+        assert target.store_cases()
+        whole(target.project)
+        shutil.rmtree(elsewhere)
+        shutil.copytree(store, elsewhere)
+    finally:
+        mounted.gone()
+    os.rmdir(store)
+    os.rename(elsewhere, store)
+    assert target.call("cancel_draft", request_id="once", **given).candidate_id == target.candidate_id
     whole(target.project)
 
 
