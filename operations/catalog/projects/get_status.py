@@ -14,6 +14,8 @@ from operations.tuning import advice, budget, holdout
 from operations.wording import counted
 from storage import probes
 from storage.errors import AtkError, NextCall
+from storage.files import StoreDamaged
+from storage.masking import MaskingKeyDamaged
 from storage.owners import is_alive
 from storage.project import LegacyStore, Project, ProjectNotInitialized
 from storage.projection import State, UnknownObject
@@ -72,6 +74,7 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
     """
     try:
         project = Project.open(context.root)
+        state, damage = project.state(), project.damage()
     except ProjectNotInitialized:
         traces = commits.left_behind(context.root)
         return GetStatusResponse(
@@ -91,7 +94,14 @@ def get_status(request: GetStatusRequest, context: Context) -> GetStatusResponse
                 NextCall("initialize_project", {"analysis_only": True}),
             ),
         )
-    state, damage = project.state(), project.damage()
+    except (StoreDamaged, MaskingKeyDamaged) as error:
+        return GetStatusResponse(
+            message=f"The store of {context.root} cannot be opened: nothing of it can be read or changed.",
+            warnings=[str(error)],
+            initialized=True,
+            project_root=context.root,
+            writable=False,
+        )
     if damage is not None and not state.all(ProjectRecord):
         return GetStatusResponse(
             message="The journal is damaged where it begins: nothing of this project can be read or changed.",

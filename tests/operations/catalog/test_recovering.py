@@ -3,6 +3,8 @@
 import os
 import shutil
 
+import pytest
+
 from operations.health import examine
 from storage import effects
 from storage.worktree import ready
@@ -100,6 +102,18 @@ def test_a_status_of_half_a_journal_says_so_first_and_leads_on_to_no_change(at):
         "changed."
     )
     assert (status.next, status.writable, len(status.warnings)) == ([], False, 1)
+
+
+@pytest.mark.parametrize("name", ["journal/000001.log", "mask.key"])
+def test_a_status_is_given_where_the_store_cannot_be_opened(at, name):
+    target = at("initialized")
+    os.remove(target.path(f".atk/{name}"))
+
+    status = target.call("get_status")
+
+    assert status.message == f"The store of {target.root} cannot be opened: nothing of it can be read or changed."
+    assert target.path(f".atk/{name}") in status.warnings[0]
+    assert (status.initialized, status.writable, status.next) == (True, False, [])
 
 
 def test_a_clone_of_a_repository_with_kept_commits_says_that_the_store_stayed_behind(at):
