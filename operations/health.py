@@ -242,7 +242,7 @@ def _closed(top: str) -> list[Check]:
         return []
     shown = ", ".join(f"{os.path.relpath(p, os.path.dirname(top))} (user {os.lstat(p).st_uid}'s)" for p in closed[:3])
     said = f"user {os.geteuid()} cannot read entries of {ATK} ({len(closed)}): {shown}"
-    advice = f"Work as the user whose they are, or have them given to this one; `chmod -R u=rwX {ATK}` opens one's own."
+    advice = f"Work as the user who owns them; what is your own, `chmod -R u=rwX {ATK}` in the project's folder opens."
     return [Check("problem", "permissions", said, advice)]
 
 
