@@ -6,7 +6,9 @@ The event loop never waits for an operation: a call that is given up is left to 
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -75,6 +77,8 @@ class Calls:
         async with waiting, _delivered(waiting, progress), notes:
             try:
                 return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+            except RuntimeError:  # `work` itself lets no error out: no thread could be started
+                return _without_thread()
             finally:
                 given_up.set()
 
@@ -120,6 +124,13 @@ class Calls:
             with self._idle:
                 self.under_way -= 1
                 self._idle.notify_all()
+
+
+def _without_thread() -> dict[str, Any]:
+    """Returns the refusal of a call for which the system has no room."""
+    from storage.project import StorageFailed  # noqa: PLC0415 - the store loads at the first call
+
+    return results.of_error(StorageFailed.of(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))))
 
 
 class _Reporter:

@@ -148,7 +148,10 @@ class LazyOperations(Mapping[str, "Operation[Any, Any]"]):
 
     def warm_up(self) -> None:
         """Loads the catalog in the background, so that the first call need not wait for it."""
-        threading.Thread(target=self._warm, name="warm-up", daemon=True).start()
+        try:
+            threading.Thread(target=self._warm, name="warm-up", daemon=True).start()
+        except RuntimeError:  # there is no room for a thread: the first call loads it
+            _settle()
 
     def _warm(self) -> None:
         try:

@@ -1,6 +1,8 @@
 """The server through the SDK's own client, in memory, in both protocol eras."""
 
+import gc
 import json
+import threading
 
 import anyio
 import pytest
@@ -8,7 +10,7 @@ from mcp import Client, MCPError
 
 from atk_mcp import snapshot, toolsets
 from atk_mcp.greeting import INSTRUCTIONS
-from atk_mcp.server import build_server
+from atk_mcp.server import LazyOperations, build_server
 from tests.atk_mcp import toys
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +52,32 @@ async def test_a_call_is_answered_in_structure_and_in_text(client, tmp_path):
     assert not result.is_error
     assert result.structured_content["lines"] == ["line 0", "line 1"]
     assert json.loads(result.content[0].text) == result.structured_content
+
+
+def no_room(_):
+    raise RuntimeError("can't start new thread")
+
+
+async def test_a_call_that_gets_no_thread_is_refused_with_the_limit_to_raise_and_the_next_is_answered(
+    client, tmp_path, monkeypatch
+):
+    given = {"project_path": str(tmp_path)}
+    async with client:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_room)
+            refused = await client.call_tool("get_status", given)
+        answered = await client.call_tool("get_status", given)
+    assert (refused.is_error, refused.structured_content["code"]) == (True, "storage_failed")
+    assert "raise their limit (`ulimit -u`)" in refused.structured_content["message"]
+    assert not answered.is_error
+
+
+def test_a_server_that_gets_no_thread_to_load_in_loads_at_the_first_call(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", no_room)
+    gc.disable()
+    LazyOperations().warm_up()
+    assert gc.isenabled()
+    gc.unfreeze()
 
 
 async def test_a_cut_answer_still_passes_the_published_schema(client, tmp_path):
