@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from storage.checkpoints import commit_tree, hold
 from storage.git import Git, GitFailed, GitLocked, GitMissing
 from tests.support.projects import Target
 
@@ -76,6 +77,18 @@ def test_a_disk_that_is_full_for_git_is_named_with_what_to_do(dying):
     with dying("hash-object", f"echo '{full}' >&2; exit 128") as git, pytest.raises(GitFailed) as refused:
         git.run("hash-object", "-w", "--stdin", stdin=b"x")
     assert refused.value.reason == f"{full} (free some space on that disk and call again)"
+
+
+def test_what_a_prune_took_away_while_it_was_written_is_told_with_what_to_do(target, tmp_path):
+    program = tmp_path / "pruning-git"
+    program.write_text('#!/bin/sh\ncase "$*" in *update-ref*) git -C "$2" prune --expire=now;; esac\nexec git "$@"\n')
+    program.chmod(0o755)
+    with Git(target.root, str(program)) as git:
+        commit = commit_tree(git, git.line("rev-parse", "HEAD^{tree}"), [], "c1\n", 1_700_000_000)
+        with pytest.raises(GitFailed) as refused:
+            hold(git, "refs/atk/candidates/c1", commit)
+        assert git.ref("refs/atk/candidates/c1") is None
+    assert refused.value.reason.endswith("took away what was just written; call again when it has ended)")
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
