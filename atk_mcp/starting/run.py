@@ -19,6 +19,7 @@ from atk_mcp.starting.dialogue import Started
 from atk_mcp.starting.entries import Guess, skill_folders
 from atk_mcp.stopping import Asked, stoppable
 from atk_mcp.terminal import ProgressLine, complain, say
+from operations import commits
 from operations.catalog.projects.initialize_project import InitializeProjectRequest
 from operations.invocation import FolderMissing, invoke
 from operations.registry import all_operations
@@ -220,6 +221,8 @@ class _Begun:
         branch = (head.branch or "").removeprefix("refs/heads/") or "no branch"
         self.done.found["git"] = {"branch": head.branch, "commit": head.commit}
         self.asking.tell(f"Git: {branch} at {head.commit[:12]}.")
+        if traces := commits.left_behind(self.root):
+            self.asking.tell(f"\n{traces}")
         return True
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

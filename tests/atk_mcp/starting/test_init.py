@@ -15,6 +15,7 @@ from operations.invocation import invoke
 from operations.registry import all_operations
 from storage.project import Project
 from storage.schema.projects import Project as ProjectRecord
+from tests.atk_mcp.starting.conftest import GIT
 
 PYTHON = "import sys\nprint('queue:', sys.argv[1])\n"
 STDIN = "print('queue:', input())\n"
@@ -155,6 +156,19 @@ def test_without_git_nothing_is_written_until_the_person_chooses_to_go_on(folder
     known = configuration(root)
     assert (status, known.analysis_only, known.runnable) == (0, True, bool(files))
     assert ("queue: Hello" in out, "import_evidence" in out) == (bool(files), not files)
+
+
+def test_a_clone_that_lacks_the_store_of_its_kept_commits_is_told_before_a_new_project_is_made(folder, atk):
+    root = folder({"agent.py": PYTHON}, git=True)
+    message = "Kept\n\nATK-Round: round-6-abcd\nATK-Candidate: candidate-9-abcd\nATK-Operation: 21\n"
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", message], cwd=root, check=True, env=os.environ | GIT)
+
+    status, out, _ = atk(root, "--yes", "--dry-run")
+
+    told = " ".join(out.split())
+    assert status == 0
+    assert "Git has traces of a project here" in told
+    assert told.index("Git has traces") < told.index("What starts one attempt")
 
 
 def test_a_skill_without_its_program_is_configured_and_not_started(folder, atk, monkeypatch):
