@@ -194,7 +194,8 @@ def failure(root: str, command: str, status: int, said: str) -> AtkError:
     told = any(sign in said for sign in (os.strerror(errno.ENOSPC), "Out of diskspace"))
     if told or ("couldn't write" in said and full([root])):  # of a lock it does not say why
         reason += " (free some space on that disk and call again)"
-    if "with nonexistent object" in said:  # what nothing names as yet is what such a command takes away
+    pruned = "with nonexistent object" in said or (command == "commit-tree" and "is not a valid object" in said)
+    if pruned:  # what nothing names as yet is what such a command takes away
         reason += " (`git gc --prune=now` or `git prune` took away what was just written; call again when it has ended)"
     lock = re.search(rf"Unable to create '(.+?\.lock)': {os.strerror(errno.EEXIST)}", said, re.DOTALL)
     moved = re.search(r"is at ([0-9a-f]+) but expected ([0-9a-f]+)", said)

@@ -79,15 +79,14 @@ def test_a_disk_that_is_full_for_git_is_named_with_what_to_do(dying):
     assert refused.value.reason == f"{full} (free some space on that disk and call again)"
 
 
-def test_what_a_prune_took_away_while_it_was_written_is_told_with_what_to_do(target, tmp_path):
-    program = tmp_path / "pruning-git"
-    program.write_text('#!/bin/sh\ncase "$*" in *update-ref*) git -C "$2" prune --expire=now;; esac\nexec git "$@"\n')
-    program.chmod(0o755)
-    with Git(target.root, str(program)) as git:
-        commit = commit_tree(git, git.line("rev-parse", "HEAD^{tree}"), [], "c1\n", 1_700_000_000)
+@pytest.mark.parametrize("command", ["update-ref", "commit-tree"])
+def test_what_a_prune_took_away_while_it_was_written_is_told_with_what_to_do(target, dying, command):
+    blob = target.git("rev-parse", "HEAD:prompt.txt")
+    with dying(command, f"git -C {target.root} prune --expire=now") as git:
+        tree = git.line("mktree", stdin=f"100644 blob {blob}\tnew.txt\n".encode())
         with pytest.raises(GitFailed) as refused:
-            hold(git, "refs/atk/candidates/c1", commit)
-        assert git.ref("refs/atk/candidates/c1") is None
+            hold(git, "refs/atk/candidates/c1", commit_tree(git, tree, [], "c1\n", 1_700_000_000))
+        assert (refused.value.command, git.ref("refs/atk/candidates/c1")) == (command, None)
     assert refused.value.reason.endswith("took away what was just written; call again when it has ended)")
 
 
