@@ -44,6 +44,8 @@ def swallowed(ran: Ran, at: int, refused: str, *, runs: bool) -> str:
         return ""
     if point.name in ("mkdir", "mkdirat"):
         return ""  # what was to lie in a folder that is not there could not have been written: the folder was there
+    if point.name == "sendfile":
+        return ""  # Python copies by reading and writing then, and what fails there is told
     if _COMPARED.search(point.path) or (point.name in ("chmod", "symlink") and _TRIED_OUT.search(point.path)):
         return ""
     if _WRITTEN_ANEW.search(point.path) or _SCRATCH.search(point.path):
