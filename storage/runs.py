@@ -101,7 +101,7 @@ def _restored(project: Project, run: OpenRun, log: Mapping[str, Stored], *, rest
     """Puts back what lay in the worktree before the run, and returns what was not the Revision's."""
     with project.git() as git, project.scratch(f"seal-{run.owner}") as scratch:
         ended = {path: stored.sha256 for path, stored in log.items()}
-        changed = _seen(project, run, ended)
+        seen = changed = _seen(project, run, ended)
         if changed is None:
             changed = worktree_differs(git, run.details, scratch)
             if "steering" in run.details:
@@ -109,7 +109,8 @@ def _restored(project: Project, run: OpenRun, log: Mapping[str, Stored], *, rest
         if not restore:
             return changed or ["(the worktree was left as it was)"]
         if run.details.get("switch"):
-            _keep_seen(project, run, ended, changed)
+            if seen is None:  # what is kept is never written again: killed in that, the next try saw what was put back
+                _keep_seen(project, run, ended, changed)
             effects.make_it_so(git, [run.details["switch_back"]], since_ns=0, scratch=scratch)
     return changed
 

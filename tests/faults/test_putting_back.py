@@ -105,6 +105,40 @@ def test_the_run_is_sealed_as_it_was_and_the_candidate_is_there_again(story, mom
     assert verify(story.target.project).findings == []
 
 
+KILLED_AGAIN = """\
+import json, os, signal, sys
+from operations.invocation import invoke
+from operations.registry import all_operations
+from storage.files import Folder
+
+write_new = Folder.write_new
+
+
+def dying(folder, path, *arguments, **more):
+    if path.endswith("/seen.json"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write_new(folder, path, *arguments, **more)
+
+
+Folder.write_new = dying
+invoke(all_operations()["inspect_or_recover_operation"], json.loads(sys.argv[1]))
+"""
+"""Recovers in a process that dies should it keep once more what the first try saw."""
+
+
+def test_a_second_kill_in_the_recovery_costs_the_run_nothing(story):
+    batch_id = killed_when_sealing(story, "before the batch is recorded")
+    given = json.dumps({"project_path": story.target.root})
+    arguments = [sys.executable, "-c", KILLED_AGAIN, given]
+    again = subprocess.run(
+        arguments, env={**os.environ, "PYTHONPATH": ROOT}, cwd=ROOT, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert again.returncode in (0, -9)
+    story.call("inspect_or_recover_operation")
+    batch = story.batch(batch_id)
+    assert (batch.status, batch.notes) == ("sealed", ())
+
+
 def test_what_the_run_left_is_told_though_it_was_put_back_by_half(story, with_a_candidate):
     with_a_candidate[1].touch()
     batch_id = killed_when_sealing(story, "when all is put back")
