@@ -328,7 +328,8 @@ def _provider(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _model(payload: Mapping[str, Any]) -> dict[str, Any]:
     names = ("effort", "summary", "personality", "collaboration_mode")
     parameters = {name: payload[name] for name in names if payload.get(name) is not None}
-    found = {"name": payload.get("model"), "parameters": parameters or None}
+    model = payload.get("model")
+    found = {"name": model if isinstance(model, str) else None, "parameters": parameters or None}
     return {name: value for name, value in found.items() if value is not None}
 
 
