@@ -34,9 +34,7 @@ def refused(error: AtkError, *, as_json: bool, project: str | None = None) -> in
 
 def _sentence(error: AtkError) -> str:
     """Returns what a refusal says, with commands in place of tools; what its facts hold stays as it is."""
-    names = [tool["name"] for tool in snapshot.load()]
-    error.message = with_commands(error.message, names)  # type: ignore[misc] # it is told here, and then gone
-    return str(error)
+    return error.worded(with_commands(error.message, [tool["name"] for tool in snapshot.load()]))
 
 
 def crashed(error: Exception, name: str, arguments: Mapping[str, Any], *, as_json: bool) -> int:

@@ -45,10 +45,11 @@ class InvalidArguments(AtkError):
         """The same call, so that only what is wrong has to be given again."""
         return tuple(replace(call, arguments=self.given) for call in super().next)
 
-    def __str__(self) -> str:
+    def worded(self, template: str) -> str:
         """Each problem may have commas of its own, so semicolons stand between them."""
         shown, left = self.problems[:_PROBLEMS], len(self.problems) - _PROBLEMS
-        return f"{self.operation}: {'; '.join(shown)}{f'; and {left} more' if left > 0 else ''}."
+        told = "; ".join([*shown, *([f"and {left} more"] if left > 0 else [])])
+        return template.format(operation=self.operation, problems=told)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -56,8 +56,12 @@ class AtkError(Exception):
             for call in self.next_calls
         )
 
+    def worded(self, template: str) -> str:
+        """Returns a template over the facts, which may say the same as `message` in other words, as it is shown."""
+        return template.format_map({k: _shown(v) for k, v in self.facts.items()})
+
     def __str__(self) -> str:
-        return self.message.format_map({k: _shown(v) for k, v in self.facts.items()})
+        return self.worded(self.message)
 
 
 def _filled(raw: object, facts: Mapping[str, Any]) -> object:
