@@ -256,6 +256,17 @@ def test_the_end_of_a_call_tells_its_error(imports, tmp_path, end, error):
     assert result.attributes["also"][0]["type"] == end["type"]
 
 
+@pytest.mark.parametrize("model", [[], {"name": "m"}, 7])
+def test_a_model_that_has_no_name_is_passed_over(imports, tmp_path, model):
+    session = codex.usual()
+    for line in session.lines:
+        if line["type"] == "turn_context":
+            line["payload"]["model"] = model
+    _, record = only(imports, tmp_path, session.bytes())
+    call = event(record, "c1", "tool_call").model
+    assert (call.name, call.provider) == (None, codex.PROVIDER)
+
+
 def test_calls_that_code_of_the_model_made_are_calls_within_it(imports, tmp_path):
     made = codex.Rollout()
     made.ask("Do.")
